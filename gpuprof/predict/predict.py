@@ -37,10 +37,11 @@ from gpuprof.predict.recorded import Flags, calls_and_launches
 from gpuprof.predict.replay import Changed, Replay, as_measured, replay
 from gpuprof.predict.step_timeline import (
     STEP_TIMELINE,
-    PathInStep,
+    STRETCHES,
     StepTimes,
     step_times,
     steps_rows,
+    stretches,
 )
 
 PREDICTION: Final = Schema(
@@ -109,19 +110,8 @@ DEPENDENCIES: Final = Schema(
         "usual_ns": Column(INT, "ns", "Median time of these edges."),
     },
 )
-_STRETCHES: Final = Schema(
-    "stretches",
-    "one stretch of a critical path within one step",
-    {
-        "path": Column(TEXT, "", "before or after.", required=True),
-        "kind": Column(TEXT, "", "As in critical_path.", required=True),
-        "name": Column(TEXT, "", "As in critical_path.", required=True),
-        "start_ns": Column(INT, "ns", "Since the step began.", required=True),
-        "end_ns": Column(INT, "ns", "Since the step began.", required=True),
-    },
-)
 SCHEMAS: Final = {
-    schema.name: schema for schema in (PREDICTION, CRITICAL_PATH, DEPENDENCIES, _STRETCHES)
+    schema.name: schema for schema in (PREDICTION, CRITICAL_PATH, DEPENDENCIES, STRETCHES)
 }
 
 
@@ -154,21 +144,17 @@ class _Step(NamedTuple):
     steps: Steps
 
     @property
-    def last_end_ns(self) -> int:
-        """When the last of them ends."""
-        return int(self.end_ns.max())
-
-    @property
-    def typical_ns(self) -> tuple[int, int]:
-        """From when to when the one nearest to the median takes."""
+    def typical_ns(self) -> tuple[Int64s, Int64s]:
+        """From when to when the one nearest to the median takes, an element each."""
         lengths = self.end_ns - self.start_ns
         place = int(np.argmin(np.abs(lengths - np.median(lengths))))
-        return int(self.start_ns[place]), int(self.end_ns[place])
+        return self.start_ns[place : place + 1], self.end_ns[place : place + 1]
 
     def path_and_times(self, replayed: Replay) -> tuple[Path, StepTimes]:
         """The critical path of a replay, and when the operations of a typical step run in it."""
-        times = step_times(replayed, self.steps.devices, *self.typical_ns)
-        return path(replayed, self.last_end_ns), times
+        first_ns, last_ns = (int(ns[0]) for ns in self.typical_ns)
+        times = step_times(replayed, self.steps.devices, first_ns, last_ns)
+        return path(replayed, int(self.end_ns.max())), times
 
 
 # Tables that changes and paths look at beside the graph.
@@ -179,7 +165,6 @@ _ALIKE: Final = 0.01
 _AS_RECORDED: Final = (CALL, HOST, WAIT, LATENCY)
 # Name -> critical path, and what a step takes that its parts in a step are scaled to.
 _Along = dict[str, tuple[Path, int]]
-_InStep = dict[str, PathInStep]
 # The same name -> the number of the part that each stretch of the path is of, and the parts.
 _Parts = dict[str, tuple[Int64s, list[PathPart]]]
 
@@ -235,14 +220,17 @@ def predict(profile: Profile, changes: Sequence[str]) -> Prediction:
     in_step = {
         name: (Path(*(column[rows] for column in its)), parts[name][0][rows], parts[name][1])
         for name, (its, _) in along.items()
-        for rows in [_within(graph, its, *steps[chosen].typical_ns)]
+        # The places of a path within the step, the first instant first.
+        for rows in [np.flatnonzero(_is_inside(graph, its, *steps[chosen].typical_ns))[::-1]]
     }
     paths = _paths(graph, along, parts, steps[chosen])
     tables = {
         "prediction": PREDICTION.table(rows),
         "critical_path": CRITICAL_PATH.table(paths),
         "dependencies": DEPENDENCIES.table([*_dependencies(graph, before[0])]),
-        "stretches": _STRETCHES.table([*_stretches(along, in_step)]),
+        "stretches": STRETCHES.table(
+            [row for name, its in in_step.items() for row in stretches(name, its, along[name][1])]
+        ),
     }
     return Prediction(
         tuple(changes),
@@ -417,27 +405,6 @@ def _is_inside(graph: Graph, along: Path, start_ns: Int64s, end_ns: Int64s) -> F
     when = graph.time_ns[along.instants]
     step = np.searchsorted(start_ns, when, side="left") - 1
     return np.asarray((step >= 0) & (when <= end_ns[np.maximum(step, 0)]))
-
-
-def _within(graph: Graph, along: Path, start_ns: int, end_ns: int) -> Int64s:
-    """The places of a path within one step, the first instant first."""
-    is_its = _is_inside(graph, along, np.array([start_ns]), np.array([end_ns]))
-    return np.flatnonzero(is_its)[::-1]
-
-
-def _stretches(along: _Along, in_step: _InStep) -> Iterator[dict[str, Any]]:
-    """Both paths over the step nearest to the median, scaled to the times of the headline."""
-    for name, (some, numbers, parts) in in_step.items():
-        ends = np.cumsum(some.until_ns - some.since_ns)
-        ends = np.rint(ends * (along[name][1] / max(ends[-1:].sum(), 1))).astype(np.int64)
-        starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
-        for number, since_ns, until_ns in zip(
-            *(column.tolist() for column in (numbers, starts[: len(ends)], ends)), strict=True
-        ):
-            kind, text = parts[number]
-            yield {
-                "path": name, "kind": kind, "name": text, "start_ns": since_ns, "end_ns": until_ns,
-            }  # fmt: skip
 
 
 def _dependencies(graph: Graph, along: Path) -> Iterator[dict[str, Any]]:

@@ -27,6 +27,17 @@ STEP_TIMELINE: Final = Schema(
         "is_on_path": Column(FLAG, "", "Whether it is on the critical path.", required=True),
     },
 )
+STRETCHES: Final = Schema(
+    "stretches",
+    "one stretch of a critical path within one step",
+    {
+        "path": Column(TEXT, "", "before or after.", required=True),
+        "kind": Column(TEXT, "", "As in critical_path.", required=True),
+        "name": Column(TEXT, "", "As in critical_path.", required=True),
+        "start_ns": Column(INT, "ns", "Since the step began.", required=True),
+        "end_ns": Column(INT, "ns", "Since the step began.", required=True),
+    },
+)
 # A path, the number of the part that each of its stretches is of, and the parts (`paths.named`).
 PathInStep = tuple[Path, Int64s, list[PathPart]]
 # A step of more is not looked at operation by operation.
@@ -58,6 +69,18 @@ def step_times(
     rows = rows[: len(rows) if len(rows) <= _MOST else 0]
     starts = graph.starts.start + 2 * rows
     return StepTimes(rows, replayed.at(starts), replayed.at(starts + 1))
+
+
+def stretches(name: str, in_step: PathInStep, step_ns: int) -> Iterator[dict[str, Any]]:
+    """The rows of `STRETCHES`: a path within a typical step, scaled to what a step takes."""
+    along, numbers, parts = in_step
+    ends = np.cumsum(along.until_ns - along.since_ns)
+    ends = np.rint(ends * (step_ns / max(ends[-1:].sum(), 1))).astype(np.int64)
+    starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
+    columns = (column.tolist() for column in (numbers, starts[: len(ends)], ends))
+    for number, start_ns, end_ns in zip(*columns, strict=True):
+        kind, text = parts[number]
+        yield {"path": name, "kind": kind, "name": text, "start_ns": start_ns, "end_ns": end_ns}
 
 
 def steps_rows(

@@ -99,8 +99,11 @@ def operations(compared: ComparedSteps) -> StepOperations | None:
     if not len(columns[0]):
         return None
     end_name = names.setdefault(STEP_END, len(names))
-    windows = all_series or [_one_window(*columns[:3])]
-    of_series = [_of_series(series, columns, end_name, most) for series in windows]
+    if not all_series:
+        start, end, device, *_ = columns
+        times = np.array([start.min()]), np.array([end.max() + 1])
+        all_series = [StepWindows(None, tuple(np.unique(device).tolist()), "", "", *times)]
+    of_series = [_of_series(series, columns, end_name, most) for series in all_series]
     if not sum(len(part[3]) for part in of_series):
         return None
     lengths, origins, steps, *fields = zip(*of_series, strict=True)
@@ -108,11 +111,6 @@ def operations(compared: ComparedSteps) -> StepOperations | None:
     order = np.argsort(columns[3], kind="stable")
     ordered = [column[..., order] for column in columns]
     return StepOperations._make([max(lengths), min(origins), max(steps), *ordered, [*names]])
-
-
-def _one_window(start: Int64s, end: Int64s, device: Int64s) -> StepWindows:
-    times = np.array([start.min()]), np.array([end.max() + 1])
-    return StepWindows(None, tuple(np.unique(device).tolist()), "", "", *times)
 
 
 def _chosen(series: StepWindows, most: int) -> tuple[int, Int64s]:

@@ -55,9 +55,15 @@ def picture(results: Results) -> Picture:
         for side, of_side in zip((base, candidate), of_sides, strict=True)
     ]
     last = max(base["length"], candidate["length"])
-    panels = [
-        _panel(side, of_side, last) for side, of_side in zip((base, candidate), rows, strict=True)
-    ]
+    looks, panels = {look.name: look for look in _LOOKS}, []
+    for side, of_side in zip((base, candidate), rows, strict=True):
+        lanes = [lane["name"] for lane in side["lanes"]]
+        parts = [
+            Part(lanes.index(row["lane"]), looks[row["difference"]], row["start_ns"], row["end_ns"])
+            for row in of_side
+        ]
+        title = f"{side['label']}: {say_ns(side['length'])}"
+        panels.append(Bars(lanes, parts, _LOOKS, title=title, last=last))
     panels[1] = replace(panels[1], label="time since the start of each")
     finding = f"{candidate['label']} differs from {base['label']} by no more than it varies"
     if candidate["largest"]:
@@ -84,17 +90,6 @@ def _operations(side: Row, marks: list[Any], names: list[str]) -> list[Row]:
             words = {"name": names[name_place], "difference": _LOOKS[how].name}
             rows.append({"variant": side["label"], "lane": lane["name"], **words, **times, **its})
     return rows
-
-
-def _panel(side: Row, rows: list[Row], last: int) -> Bars:
-    lanes = [lane["name"] for lane in side["lanes"]]
-    looks = {look.name: look for look in _LOOKS}
-    parts = [
-        Part(lanes.index(row["lane"]), looks[row["difference"]], row["start_ns"], row["end_ns"])
-        for row in rows
-    ]
-    title = f"{side['label']}: {say_ns(side['length'])}"
-    return Bars(lanes, parts, _LOOKS, title=title, last=last)
 
 
 CHART: Final = Chart(
