@@ -13,8 +13,7 @@ from commands import ROOT, gpuprof
 
 from gpuprof.doctor import findings
 from gpuprof.doctor.checks import CHECKS
-from gpuprof.doctor.examined_machine import Machine
-from gpuprof.doctor.here import links, this_machine
+from gpuprof.doctor.examined_machine import Machine, links, this_machine
 from gpuprof.launch.run.gpus import Gpu, gpus, has_driver
 
 K80 = Gpu("Tesla K80", (3, 7), 12 << 30)
@@ -268,7 +267,7 @@ def test_a_profiler_around_the_doctor_is_seen(monkeypatch):
 
 def test_no_framework_is_imported():
     code = (
-        "import sys; from gpuprof.doctor.here import this_machine; this_machine()\n"
+        "import sys; from gpuprof.doctor.examined_machine import this_machine; this_machine()\n"
         "print(sorted({'tensorflow', 'torch', 'jax', 'keras', 'numpy'} & sys.modules.keys()))"
     )
     completed = subprocess.run(

@@ -17,7 +17,7 @@ from gpuprof.base.units import counted, say_seconds
 from gpuprof.cli.commands import values_of
 from gpuprof.cli.terminal import page
 from gpuprof.doctor import as_json, as_text, findings
-from gpuprof.doctor.here import this_machine
+from gpuprof.doctor.examined_machine import this_machine
 from gpuprof.launch.choice import printed_command
 from gpuprof.launch.contract import Program
 from gpuprof.launch.recording import Options
