@@ -1,7 +1,7 @@
 """The steps of each device over which costs are measured, its phases' or its span, and costs."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -232,19 +232,17 @@ def scopes(profile: Profile) -> tuple[Scope, ...]:
             recorded.let_go("api_calls", "correlation_id")
             pieces_of(recorded)
             recorded.let_go("api_calls", "correlation_id", "end_ns", "process_id", "thread_id")
-    return tuple(s for device in working_devices(profile) for s in _of_device(profile, device))
-
-
-def _of_device(profile: Profile, device: DeviceTimeline) -> Iterator[Scope]:
-    names = _names(profile)
-    of_device = [phase for phase in phases(profile) if device.number in phase.devices]
-    spans = union(*(np.array([phase.span[end] for phase in of_device]) for end in (0, 1)))
-    kernels_ns = int(device.kernel_ns(spans.start, spans.end).sum())
-    all_ns = int(device.kernel_ns(device.span.start, device.span.end).sum())
-    in_part = [s for p in of_device if (s := _of_phase(profile, device, names[p], p))]
-    yield from in_part
-    if not in_part or kernels_ns < _ENOUGH * all_ns:
-        yield span_of(profile, device)
+    found: list[Scope] = []
+    for device in working_devices(profile):
+        of_device = [phase for phase in phases(profile) if device.number in phase.devices]
+        spans = union(*(np.array([phase.span[end] for phase in of_device]) for end in (0, 1)))
+        kernels_ns = int(device.kernel_ns(spans.start, spans.end).sum())
+        all_ns = int(device.kernel_ns(device.span.start, device.span.end).sum())
+        in_part = [s for p in of_device if (s := _of_phase(profile, device, _names(profile)[p], p))]
+        found += in_part
+        if not in_part or kernels_ns < _ENOUGH * all_ns:
+            found.append(span_of(profile, device))
+    return tuple(found)
 
 
 @once_per_profile

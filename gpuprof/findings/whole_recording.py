@@ -105,7 +105,12 @@ def of_recording(profile: Profile, scopes: Sequence[Scope]) -> Iterator[Finding]
     devices = working_devices(profile)
     if devices:
         yield from _lacking(profile, devices)
-    yield from _unbalanced(scopes)
+    for busiest, least, win_ns in unequal(scopes):
+        most_ns, least_ns = busiest.compute_ns, least.compute_ns
+        name = f"device {least.device.device_id}"
+        phrase = words_of_unequal(most_ns, least_ns, name)
+        costs = (most_ns - least_ns, win_ns)
+        yield Finding("unbalanced_devices", busiest, phrase, *costs, *EQUAL_WORK, name)
     has_steps = any(scope.has_steps for scope in scopes)
     for device in devices:
         yield from outside_steps(profile, device, has_steps=has_steps)
@@ -237,15 +242,6 @@ def _most_copies(profile: Profile) -> str:
     src, dst = (end_name(known(int(end[first]))) for end in (copies.src, copies.dst))
     size, speed = say_bytes(sums["bytes"] / sums["calls"]), say_bytes(sums["bytes_per_s"])
     return f"; most {src} to {dst}, {size} each at {speed}/s"
-
-
-def _unbalanced(scopes: Sequence[Scope]) -> Iterator[Finding]:
-    for busiest, least, win_ns in unequal(scopes):
-        most_ns, least_ns = busiest.compute_ns, least.compute_ns
-        device = f"device {least.device.device_id}"
-        phrase = words_of_unequal(most_ns, least_ns, device)
-        costs = (most_ns - least_ns, win_ns)
-        yield Finding("unbalanced_devices", busiest, phrase, *costs, *EQUAL_WORK, device)
 
 
 def words_of_unequal(most_ns: int, least_ns: int, device: str) -> str:
