@@ -65,7 +65,6 @@ class Activities:
         start_ns: Start on the device.
         duration_ns: How long it took there; in 32 bits mostly, as there are millions.
         device: The device it ran on.
-        layer: One of `timeline.LAYERS`; kernels of communication count as compute.
         copies: More of the copies, whose places are those that they have here.
         tables: Names of tables to where their activities begin and end.
     """
@@ -73,13 +72,23 @@ class Activities:
     start_ns: Int64s
     duration_ns: Numbers
     device: Numbers
-    layer: Numbers
     copies: Copies
     tables: Mapping[str, tuple[int, int]]
 
     def __len__(self) -> int:
         """How many there are."""
         return len(self.start_ns)
+
+    @property
+    def layer(self) -> Numbers:
+        """One of `timeline.LAYERS` each, made anew; kernels of communication count as compute."""
+        of_tables = [
+            layer_of_copies(self.copies)
+            if table == "memcpys"
+            else np.full(high - low, _LAYERS[table], np.int8)
+            for table, (low, high) in self.tables.items()
+        ]
+        return np.concatenate([np.empty(0, np.int8), *of_tables])
 
     def end_ns(self, rows: slice | Numbers) -> Int64s:
         """End on the device of some."""
@@ -198,7 +207,7 @@ class Launches:
 @once_per_profile
 def activities(profile: Profile) -> Activities:
     """Every kernel, copy, memset and whole graph."""
-    columns = [Growing(), Growing(np.int32), Growing(), Growing()]
+    columns = [Growing(), Growing(np.int32), Growing()]
     for column in columns:
         column.expect(_rows_known(profile))
     tables, rows = {}, 0
@@ -209,8 +218,8 @@ def activities(profile: Profile) -> Activities:
             for values, column in zip(part, columns, strict=True):
                 column.add(values)
         tables[table] = low, rows
-    start, duration, device, layer = (column.values for column in columns)
-    return Activities(start, duration, device, layer, copy_rows(profile), tables)
+    start, duration, device = (column.values for column in columns)
+    return Activities(start, duration, device, copy_rows(profile), tables)
 
 
 def hold_kernels(profile: Profile) -> None:
@@ -222,6 +231,7 @@ def hold_kernels(profile: Profile) -> None:
         return
     work = activities(profile)
     (low, high), names = work.tables["kernels"], Growing(np.int8)
+    names.expect(high - low)
     for (name,) in profile.columns("kernels", "name_id"):
         names.add(narrowed(name))
     start, duration, device = (c[low:high] for c in (work.start_ns, work.duration_ns, work.device))
@@ -245,31 +255,27 @@ def _rows_known(profile: Profile) -> int:
 
 
 def _times(profile: Profile, table: str) -> Iterator[Sequence[Any]]:
-    """Start, duration, device and layer of the activities of a table in pieces."""
+    """Start, duration and device of the activities of a table in pieces."""
     if table == "memcpys":
         copies = copy_rows(profile)
-        duration, device = narrowed(copies.end_ns - copies.start_ns), narrowed(copies.device)
-        yield copies.start_ns, duration, device, layer_of_copies(copies)
+        yield copies.start_ns, narrowed(copies.end_ns - copies.start_ns), narrowed(copies.device)
         return
     for start, end, device in profile.columns(table, *_TIMES):
-        layer = np.full(len(start), _LAYERS[table], np.int8)
-        yield start, narrowed(end - start), narrowed(device), layer
+        yield start, narrowed(end - start), narrowed(device)
 
 
 @once_per_profile
 def launches(profile: Profile) -> Launches:
     """Every activity with the call that launched it; those without one are left out."""
     launched = launched_by_calls(profile.unrestricted, lambda: _keys(profile), _rows_known(profile))
-    # Nothing else asks for the ids of millions of activities other than copies.
-    for table in filter(profile.has, _LAYERS) if profile is profile.unrestricted else ():
-        profile.let_go(table, "correlation_id")
     # What told who launched what is no longer in memory.
     work = activities(profile)
     sizes = {lane: sum(len(of[0]) for of in launched[lane]) for lane in sorted(launched)}
     number = sum(sizes.values())
     order = np.empty(number, index_kind(len(work)))
     # Of no launch, too, the times are of 64 bits.
-    parts, since_ns = [np.empty(0, np.int64)], list[Numbers | None]([None])
+    parts: list[Numbers] = [np.empty(0, np.int64)]
+    since_ns: list[Numbers | None] = [None]
     bounds, low = {}, 0
     for lane, size in sizes.items():
         rows, of_lane, at = order[low : low + size], len(parts), 0
@@ -312,6 +318,9 @@ def _keys(profile: Profile) -> Iterator[Sequence[Numbers]]:
             continue
         for part in profile.columns(table, *KEYS):
             yield [*map(narrowed, part)]
+        if profile is profile.unrestricted:
+            # Nothing else asks for the ids of millions of activities other than copies.
+            profile.let_go(table, "correlation_id")
 
 
 @once_per_profile

@@ -231,7 +231,7 @@ def scopes(profile: Profile) -> tuple[Scope, ...]:
             recorded.once(transfers)
             recorded.let_go("api_calls", "correlation_id")
             pieces_of(recorded)
-            recorded.let_go("api_calls", "correlation_id", "end_ns", "process_id", "thread_id")
+            recorded.let_go("api_calls", "end_ns", "process_id", "thread_id")
     found: list[Scope] = []
     for device in working_devices(profile):
         of_device = [phase for phase in phases(profile) if device.number in phase.devices]

@@ -206,14 +206,15 @@ ArraysStatus id_places(Integers span, Integers id, const IdSpan *spans, size_t c
 
 ArraysStatus chain_ids(Integers span, Integers id, const IdSpan *spans, size_t count, size_t room,
                        int32_t *head, int32_t *next) {
-    if (span.count > INT32_MAX) return ARRAYS_TOO_LARGE;
+    if (span.count >= INT32_MAX) return ARRAYS_TOO_LARGE;
     for (size_t i = span.count; i-- > 0;) {
         int64_t number = at(span, i);
         if (number >= 0 && (size_t)number >= count) return ARRAYS_TOO_LARGE;
         int64_t place = number < 0 ? -1 : place_of(&spans[number], at(id, i));
         if (place >= 0 && (size_t)place >= room) return ARRAYS_TOO_LARGE;
-        next[i] = place < 0 ? -1 : head[place];
-        if (place >= 0) head[place] = (int32_t)i;
+        if (place < 0) continue;
+        if (head[place]) next[i] = head[place];
+        head[place] = (int32_t)i + 1;
     }
     return ARRAYS_OK;
 }
@@ -226,13 +227,13 @@ ArraysStatus take_chains(Integers lane, Integers id, Integers start, const IdSpa
         if (number < 0 || (size_t)number >= count) return ARRAYS_TOO_LARGE;
         int64_t place = place_of(&spans[number], at(id, i));
         if (place < 0 || (size_t)place >= room) continue;
-        for (int64_t row = head[place]; row >= 0; row = next[row]) {
-            if ((size_t)row >= made->room || made->count >= made->room) return ARRAYS_TOO_LARGE;
-            made->row[made->count] = (int32_t)row;
+        for (int64_t row = head[place]; row > 0; row = next[row - 1]) {
+            if ((size_t)row > made->room || made->count >= made->room) return ARRAYS_TOO_LARGE;
+            made->row[made->count] = (int32_t)row - 1;
             made->time[made->count] = at(start, i);
             made->lane[made->count++] = (int32_t)number;
         }
-        head[place] = -1;
+        head[place] = 0;
     }
     return ARRAYS_OK;
 }

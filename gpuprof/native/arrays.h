@@ -71,8 +71,9 @@ typedef struct {
 ArraysStatus id_places(Integers span, Integers id, const IdSpan *spans, size_t count,
                        int64_t *places);
 
-/* Chains the rows of each id: head[p] is the first one whose id has the place p, and next[i] the
- * one after row i; -1 for none. `head`, -1 throughout at first, has so much room. */
+/* Chains the rows of each id, counted from 1: head[p] is the first one whose id has the place p,
+ * and next[i] the one after row i; 0 for none. Both are 0 throughout at first; `head` has so much
+ * room. */
 ArraysStatus chain_ids(Integers span, Integers id, const IdSpan *spans, size_t count, size_t room,
                        int32_t *head, int32_t *next);
 

@@ -137,8 +137,9 @@ class Chains:
 
     def __init__(self, span: Integers, ids: Integers, spans: Int64s, room: int) -> None:
         functions, rows = library(), len(span)
-        self._head, self._next = np.full(room, -1, np.int32), np.empty(rows, np.int32)
-        # One piece of calls may find them all; pages that nothing was written to take no memory.
+        # Pages that nothing was written to take no memory: mostly one row has an id, so that there
+        # are no next ones, and hardly ever one piece of calls finds all rows.
+        self._head, self._next = np.zeros(room, np.int32), np.zeros(rows, np.int32)
         self._taken = (np.empty(rows, np.int32), np.empty(rows, np.int64), np.empty(rows, np.int32))
         self._rows = rows
         self.are_made = functions is not None and not functions.chain_ids(
