@@ -23,7 +23,7 @@ from gpuprof.facts.numbers import (
     index_kind,
     pieces,
 )
-from gpuprof.facts.timeline import COMPUTE, LOCAL_COPY, layer_of_copies
+from gpuprof.facts.timeline import COMPUTE, LOCAL_COPY, layer_of_copies, rows_known
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import (
@@ -209,7 +209,7 @@ def activities(profile: Profile) -> Activities:
     """Every kernel, copy, memset and whole graph."""
     columns = [Growing(), Growing(np.int32), Growing()]
     for column in columns:
-        column.expect(_rows_known(profile))
+        column.expect(rows_known(profile))
     tables, rows = {}, 0
     for table in _recorded(profile):
         low = rows
@@ -249,11 +249,6 @@ def _recorded(profile: Profile) -> list[str]:
     return [*filter(profile.has, ("memcpys", *_LAYERS))]
 
 
-def _rows_known(profile: Profile) -> int:
-    """How many activities there are at most."""
-    return sum(profile.loaded(table).rows_known() for table in _recorded(profile))
-
-
 def _times(profile: Profile, table: str) -> Iterator[Sequence[Any]]:
     """Start, duration and device of the activities of a table in pieces."""
     if table == "memcpys":
@@ -267,7 +262,7 @@ def _times(profile: Profile, table: str) -> Iterator[Sequence[Any]]:
 @once_per_profile
 def launches(profile: Profile) -> Launches:
     """Every activity with the call that launched it; those without one are left out."""
-    launched = launched_by_calls(profile.unrestricted, lambda: _keys(profile), _rows_known(profile))
+    launched = launched_by_calls(profile.unrestricted, lambda: _keys(profile), rows_known(profile))
     # What told who launched what is no longer in memory.
     work = activities(profile)
     sizes = {lane: sum(len(of[0]) for of in launched[lane]) for lane in sorted(launched)}

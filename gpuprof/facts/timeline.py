@@ -151,7 +151,7 @@ def timelines(profile: Profile) -> tuple[DeviceTimeline, ...]:
             return tuple(chosen)
         windows = union([start for start, _ in part.windows], [end for _, end in part.windows])
         return tuple(cut for line in chosen if len((cut := line.within(windows)).span))
-    by_device = {**busy_by_device(_activities(profile), len(LAYERS))}
+    by_device = {**busy_by_device(_activities(profile), len(LAYERS), rows_known(profile))}
     lines = []
     for device_id in sorted(by_device, key=lambda device_id: (device_id is None, device_id)):
         # What one device's pieces took makes room for the next one's.
@@ -209,6 +209,11 @@ def equal_slices(first: int, last: int, slices: int) -> Int64s:
     return np.unique([first + (last - first) * i // slices for i in range(slices + 1)])
 
 
+def rows_known(profile: Profile) -> int:
+    """How many activities there are at most; 0 for unknown."""
+    return sum(profile.loaded(table).rows_known() for table in filter(profile.has, _TABLES))
+
+
 def _activities(profile: Profile) -> Iterator[Sequence[Any]]:
     """Start, end, device and layer of all activities, in pieces."""
     if profile.has("kernels"):
@@ -258,18 +263,22 @@ class Busy:
         return kinds
 
 
-def busy_by_device(parts: Iterable[Sequence[Any]], kinds: int) -> Mapping[int | None, Busy]:
+def busy_by_device(
+    parts: Iterable[Sequence[Any]], kinds: int, rows: int = 0
+) -> Mapping[int | None, Busy]:
     """When each device was busy with activities of each kind.
 
     Args:
         parts: Activities, each part as four arrays: start and end in ns, the device or `UNKNOWN`,
             and the number of a kind.
         kinds: How many kinds there are, numbered from 0.
+        rows: How many activities there are, where that is known.
 
     Returns:
         By device; None stands for activities whose device is unknown.
     """
     devices: dict[int, Busy] = {}
+    so_far = 0
 
     def reaching(device: int, start: Int64s, end: Int64s) -> Busy:
         first, last = int(start.min()), int(end.max())
@@ -278,15 +287,19 @@ def busy_by_device(parts: Iterable[Sequence[Any]], kinds: int) -> Mapping[int | 
         return busy
 
     for start, end, device, kind in parts:
+        so_far += len(start)
         key = (device.astype(np.int32) - UNKNOWN) * kinds + kind
         for place, covered in unions_by_key(start, end, key):
             number, of_kind = divmod(place, kinds)
             busy = reaching(number + UNKNOWN, covered.start, covered.end)
-            busy.starts[of_kind].add(covered.start)
-            busy.ends[of_kind].add(covered.end)
+            gathered = (busy.starts[of_kind], covered.start), (busy.ends[of_kind], covered.end)
+            for column, times in gathered:
+                if not len(column.values):  # as many will follow as there were in the first piece
+                    column.expect(len(times) * rows // so_far)
+                column.add(times)
         # What takes no time covers nothing, and yet a device may begin or end with it.
         instants = np.flatnonzero(start == end)
         for number in np.unique(device[instants]).tolist():
-            rows = instants[device[instants] == number]
-            reaching(number, start[rows], end[rows])
+            here = instants[device[instants] == number]
+            reaching(number, start[here], end[here])
     return {known(number): busy for number, busy in devices.items()}
