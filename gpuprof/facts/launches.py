@@ -223,24 +223,21 @@ def activities(profile: Profile) -> Activities:
 
 
 def hold_kernels(profile: Profile) -> None:
-    """Give start, end, device and name of kernels from arrays to all who ask from now on.
+    """Give start, end and device of kernels from arrays to all who ask from now on.
 
     Of a large recording these are asked for again and again, and are decoded anew each time.
     """
     if not profile.is_large:
         return
     work = activities(profile)
-    (low, high), names = work.tables["kernels"], Growing(np.int8)
-    names.expect(high - low)
-    for (name,) in profile.columns("kernels", "name_id"):
-        names.add(narrowed(name))
+    low, high = work.tables["kernels"]
     start, duration, device = (c[low:high] for c in (work.start_ns, work.duration_ns, work.device))
     columns: dict[str, Callable[[slice], Numbers]] = {
         "start_ns": start.__getitem__,
         "end_ns": lambda rows: start[rows] + duration[rows],
     }
-    known = {"device_id": device, "name_id": names.values}
-    columns |= {name: of.__getitem__ for name, of in known.items() if of.min(initial=0) >= 0}
+    if device.min(initial=0) >= 0:
+        columns["device_id"] = device.__getitem__
     profile.loaded("kernels").hold(high - low, columns)
 
 
