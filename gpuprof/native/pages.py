@@ -41,6 +41,7 @@ BLOCK: Final = 256
 _MOST_APART: Final = 1 << 14
 _FARTHEST: Final = np.iinfo(np.int32).max
 _MOST_PAGES: Final = 2**32 - 2
+_SMALL_BYTES: Final = 1 << 26
 # Beyond four, threads wait for memory.
 _MOST_THREADS: Final = 4
 
@@ -131,8 +132,19 @@ class Texts:
 class _Room(local):
     """What one thread decodes into, used again for every piece."""
 
-    values: npt.NDArray[np.int64] | None = None
-    texts: Texts
+    values = np.empty(0, np.int64)
+
+
+# Of small files, of which a job has hundreds, it is kept for the next table: new memory is cleared
+# first, 2 MiB for each column, which takes as long as to decode a hundred thousand rows.
+_KEPT_ROOM: Final = _Room()
+
+
+class _TextsMet(local):
+    """The texts of one table that a thread has met."""
+
+    def __init__(self, functions: ctypes.CDLL) -> None:
+        self.texts = Texts(functions)
 
 
 # Numbers, how many are NULL, and what they stand for.
@@ -215,10 +227,12 @@ class _Reader:
         if not is_power or not page_size >= _SMALLEST_PAGE or usable < _LEAST_USABLE:
             msg = "a page size that SQLite does not have"
             raise NotDecodedError(msg)
-        pages = os.fstat(file).st_size // page_size
+        size_bytes = os.fstat(file).st_size
+        pages = size_bytes // page_size
         if not 0 < pages < _MOST_PAGES:
             raise NotDecodedError(_STATUSES[2])
-        self._functions, self._fields, self._room = functions, fields, _Room()
+        self._functions, self._fields, self._met = functions, fields, _TextsMet(functions)
+        self._room = _KEPT_ROOM if size_bytes <= _SMALL_BYTES else _Room()
         self._used = np.zeros(pages // 8 + 1, np.uint8)
         self._database = _Database(file, page_size, usable, pages, self._used.ctypes.data)
         self._most_rows = functions.most_rows(ctypes.byref(self._database))
@@ -236,10 +250,10 @@ class _Reader:
     def piece(self, leaves: npt.NDArray[np.uint32]) -> _Piece:
         """The rows of some pages."""
         most, count = len(leaves) * self._most_rows, len(self._fields)
-        room = self._room
-        if room.values is None or len(room.values) < most * count:
+        room, texts = self._room, self._met.texts
+        if len(room.values) < most * count:
             # Untouched memory costs nothing: a piece rarely has the most rows that it could.
-            room.values, room.texts = np.empty(most * count, np.int64), Texts(self._functions)
+            room.values = np.empty(most * count, np.int64)
         meanings = np.zeros((count, _MOST_MEANINGS), np.int64)
         columns = (_Column * count)(
             *(
@@ -259,7 +273,7 @@ class _Reader:
                 len(leaves),
                 columns,
                 count,
-                room.texts.handle,
+                texts.handle,
                 ctypes.byref(rows),
             )
         )
@@ -270,7 +284,7 @@ class _Reader:
                 decoded.append([(values.copy(), column.nulls, meanings[place].copy())])
             else:
                 decoded.append([*compact(values, column.nulls)])
-        return _Piece(decoded, room.texts)
+        return _Piece(decoded, texts)
 
 
 def compact(values: Integers, nulls: int = 0) -> Iterator[_Part]:
