@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpuprof import __version__
+from gpuprof.base import startup
 from gpuprof.base.errors import (
     CorruptFileError,
     EmptyRecordingError,
@@ -17,6 +18,8 @@ from gpuprof.ranks.rank_files import has_changed
 from gpuprof.ranks.work_plan import Node, Task, Tree
 from gpuprof.readers import inputs
 
+# Of a file of less, what lies freed serves the next one.
+_LARGE_BYTES: Final = 1 << 26
 # Faults of the content: the same file has them every time.
 _LASTING: Final = (CorruptFileError, EmptyRecordingError, UnknownFormatError)
 
@@ -59,6 +62,8 @@ def run_task(work: Work, task: Task) -> TaskResult:
         for file in task.files:
             reduced = _reduced(work, file)
             gc.collect()  # columns of a recording may lie in cycles
+            if file.size_bytes >= _LARGE_BYTES:  # what it took may be more than the next one takes
+                startup.give_back_freed_memory()
             tree.add(Node(0, file.place), None if isinstance(reduced, Fault) else reduced)
             if isinstance(reduced, Fault):
                 faults.append(reduced)
