@@ -158,9 +158,9 @@ def deviation(count: int, total_of_all: int, squares: int) -> float | None:
 
 def square_sums(values: Durations, group: Durations, groups: int) -> list[int]:
     """The sums of the squares of numbers that are not negative, of each group, exactly."""
-    low_bits = 16
+    low_bits = 18
     high = values >> low_bits
-    if int(high.max(initial=0)) ** 2 * len(values) >= _MOST:
+    if 2 * int(high.max(initial=1 << low_bits)) ** 2 * len(values) >= _MOST:
         squares = [0] * groups
         for value, place in zip(values.tolist(), group.tolist(), strict=True):
             squares[place] += value * value

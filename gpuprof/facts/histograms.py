@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gpuprof.facts.durations import Figures, deviation, square_sum, total
-from gpuprof.facts.numbers import first_of
+from gpuprof.facts.durations import Figures, deviation, square_sums, total
+from gpuprof.facts.numbers import different_codes, first_of, order_of
 from gpuprof.model.analysis import PerFile, per_file, summed
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
@@ -97,15 +97,15 @@ def distribution(
         return [*groups(profile)]
 
     def sums(profile: Profile) -> pa.Table:
-        rows = []
-        for words, values in profile.once(gathered):
-            row: dict[str, Any] = dict(zip(names, words, strict=True))
-            row |= {"values": len(values), "total": total(values)}
-            row |= square_columns(square_sum(values))
-            if len(values):
-                row |= {"least": int(values.min()), "most": int(values.max())}
-            rows.append(row)
-        return sums_schema.table(rows)
+        groups = profile.once(gathered)
+        batches = _batches(values for _, values in groups)
+        of_groups = (row for batch in batches for row in _sums_of(batch))
+        return sums_schema.table(
+            [
+                {**dict(zip(names, words, strict=True)), **row}
+                for (words, _), row in zip(groups, of_groups, strict=True)
+            ]
+        )
 
     def histogram(profile: Profile) -> pa.Table:
         return histogram_table(names, profile.once(gathered))
@@ -120,6 +120,37 @@ def distribution(
         per_file(sums_schema, added)(sums),
         per_file(schema, lambda rows: combined(rows, names))(histogram),
     )
+
+
+def _sums_of(groups: Sequence[npt.NDArray[Any]]) -> Iterator[dict[str, int]]:
+    """The columns `_SUMS` of each group; those without values have no extremes."""
+    group, value = _in_one(groups)
+    counts = np.bincount(group, minlength=len(groups))
+    first = (np.cumsum(counts) - counts)[counts > 0]
+    extremes = (of.reduceat(value, first).tolist() for of in (np.minimum, np.maximum))
+    of_filled = zip(*extremes, strict=True)
+    squares = square_sums(value, group, len(groups))
+    for count, values, square in zip(counts.tolist(), groups, squares, strict=True):
+        ends = dict(zip(("least", "most"), next(of_filled), strict=True)) if count else {}
+        yield {"values": count, "total": total(values), **square_columns(square), **ends}
+
+
+def _batches(groups: Iterable[npt.NDArray[Any]]) -> Iterator[list[npt.NDArray[Any]]]:
+    """Groups of not many more than `_BATCH` values together."""
+    waiting, count = list[npt.NDArray[Any]](), 0
+    for values in groups:
+        waiting.append(values)
+        count += len(values)
+        if count > _BATCH:
+            yield waiting
+            waiting, count = [], 0
+    yield waiting
+
+
+def _in_one(groups: Sequence[npt.NDArray[Any]]) -> tuple[Int64s, Int64s]:
+    """The number of the group of each value, and the values of all groups."""
+    group = np.repeat(np.arange(len(groups)), [len(values) for values in groups])
+    return group, np.concatenate([np.empty(0, np.int64), *groups])
 
 
 def square_columns(squares: int) -> dict[str, int]:
@@ -159,15 +190,11 @@ def histogram_table(
     keys: Sequence[str], groups: Iterable[tuple[Sequence[str | None], npt.NDArray[Any]]]
 ) -> pa.Table:
     """Histograms of some values by words, in columns ``keys`` and those of `HISTOGRAM`."""
-    words, parts, waiting, count = [], [], [], 0
-    for of_group, values in groups:
-        words.append(of_group)
-        waiting.append(values)
-        count += len(values)
-        if count > _BATCH:
-            parts.append(_counted(waiting, len(words) - len(waiting)))
-            waiting, count = [], 0
-    parts.append(_counted(waiting, len(words) - len(waiting)))
+    words, values = [*zip(*groups, strict=True)] or [(), ()]
+    parts, first = [], 0
+    for batch in _batches(values):
+        parts.append(_counted(batch, first))
+        first += len(batch)
     group, *columns = map(np.concatenate, zip(*parts, strict=True))
     codes = pa.array(group)
     labels = {
@@ -179,9 +206,8 @@ def histogram_table(
 
 def _counted(groups: Sequence[npt.NDArray[Any]], first: int) -> Rows:
     """The rows of a histogram of some groups, the first of which has this number."""
-    group = np.repeat(np.arange(len(groups)), [len(values) for values in groups])
-    value = np.concatenate([np.empty(0, np.int64), *groups])
-    rows = _limited(group, value, np.ones_like(value), np.zeros(len(groups), bool))
+    group, value = _in_one(groups)
+    rows = _limited(group, value, None, np.zeros(len(groups), bool))
     return rows[0] + first, *rows[1:]
 
 
@@ -203,13 +229,13 @@ def combined(table: pa.Table, keys: Sequence[str]) -> pa.Table:
     return rows
 
 
-def _limited(group: Int64s, value: Int64s, calls: Int64s, is_rounded: Bools) -> Rows:
+def _limited(group: Int64s, value: Int64s, calls: Int64s | None, is_rounded: Bools) -> Rows:
     """How often each value of each group occurs, with few values for each.
 
     Args:
         group: The number of each value's group.
         value: The values.
-        calls: How often each occurs there.
+        calls: How often each occurs there; None for once.
         is_rounded: Of each group whether its values are rounded already.
 
     Returns:
@@ -231,21 +257,29 @@ def _grouped(table: pa.Table, keys: Sequence[str]) -> tuple[Int64s, pa.Table]:
         for part in coded.chunks:
             of_null = len(part.dictionary)
             code = code * (of_null + 1) + part.indices.fill_null(of_null).to_numpy()
-    _, first, group = np.unique(code, return_index=True, return_inverse=True)
+    codes, place = different_codes(code)
+    first, group = np.empty(len(codes), np.int64), place.astype(np.int64)
+    first[group[::-1]] = np.arange(len(code))[::-1]  # what is written last remains
     return group, labels.take(pa.array(first))
 
 
-def _added(group: Int64s, value: Int64s, calls: Int64s) -> tuple[Int64s, Int64s, Int64s]:
-    """The calls of each value of each group, added up."""
-    bits = int(value.max(initial=0)).bit_length()
+def _added(group: Int64s, value: Int64s, calls: Int64s | None) -> tuple[Int64s, Int64s, Int64s]:
+    """The calls of each value of each group, added up; each is one call where none are given."""
+    rows, bits = len(value), int(value.max(initial=0)).bit_length()
     if bits + int(group.max(initial=0)).bit_length() < _WORD_BITS:
-        # One sort takes a third of the time of two.
-        order = np.argsort((group << bits) | value)
+        # One sort takes a third of the time of two, and without its order a fifth of that.
+        code = (group << bits) | value
+        order = order_of(code) if calls is not None else np.arange(0)
+        code = code[order] if calls is not None else np.sort(code)
+        first = first_of(np.arange(rows), code)
+        group, value = code[first] >> bits, code[first] & ((1 << bits) - 1)
     else:
         order = np.lexsort((value, group))
-    first = first_of(order, group, value)
-    added = np.add.reduceat(calls[order], first) if len(first) else calls
-    return group[order[first]], value[order[first]], added
+        first = first_of(order, group, value)
+        group, value = group[order[first]], value[order[first]]
+    if calls is None or not rows:
+        return group, value, np.diff(first, append=rows)
+    return group, value, np.add.reduceat(calls[order], first)
 
 
 def rounded(values: Int64s) -> Int64s:

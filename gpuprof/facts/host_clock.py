@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from gpuprof.base.cuda import is_waiting
 from gpuprof.base.units import NS_PER_S, counted, say_ns, say_signed_ns
-from gpuprof.facts.launches import LAUNCH_READS, Launches, by_time, launches
-from gpuprof.facts.numbers import Numbers, columns_of, pieces
+from gpuprof.facts.launches import LAUNCH_READS, Launches, launches
+from gpuprof.facts.numbers import Numbers, columns_of, order_of, pieces
 from gpuprof.model.analysis import reads
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile, once_per_profile, once_per_recording
@@ -143,7 +143,7 @@ def _shift_ns(profile: Profile, process: int, lanes: list[slice]) -> int | None:
     all_launches = launches(profile)
     order = np.concatenate([all_launches.order[lane] for lane in lanes])
     launch = np.concatenate([all_launches.launch_ns[lane] for lane in lanes])
-    rows = by_time(launch)
+    rows = order_of(launch)
     order, launch = order[rows], launch[rows]
     late = all_launches.activities.start_ns[order] - launch
     ends = all_launches.activities.end_ns(order)

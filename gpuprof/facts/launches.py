@@ -21,6 +21,7 @@ from gpuprof.facts.numbers import (
     Numbers,
     columns_of,
     index_kind,
+    order_of,
     pieces,
 )
 from gpuprof.facts.timeline import COMPUTE, LOCAL_COPY, layer_of_copies, rows_known
@@ -54,7 +55,6 @@ _TIMES: Final = ("start_ns", "end_ns", "device_id")
 _LAYERS: Final = {"kernels": COMPUTE, "graph_launches": COMPUTE, "memsets": LOCAL_COPY}
 # So many calls tell whether calls are missing.
 _SAMPLE: Final = 50_000
-_BITS: Final = 63
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +140,7 @@ class Launches:
             first, _ = bounds.get((process, ALL_THREADS), (low, high))
             bounds[process, ALL_THREADS] = first, high
         for low, high in bounds.values():
-            rows = low + by_time(launch_ns[low:high])
+            rows = low + order_of(launch_ns[low:high])
             order[low:high], launch_ns[low:high] = self.order[rows], launch_ns[rows]
         return Launches(self.activities, order, Packed([launch_ns]), bounds)
 
@@ -346,20 +346,3 @@ def exposed_of_copies(profile: Profile) -> Int64s:
         hidden_ns = covered_within(together(kernels.get(device, [])), start[here], end[here])
         longest[here] = np.maximum(longest[here], end[here] - start[here] - hidden_ns)
     return longest
-
-
-def by_time(times: Int64s) -> Int64s:
-    """The order of some times, of equal ones the first one first."""
-    if (times[1:] >= times[:-1]).all():
-        return np.arange(len(times))
-    bits, least = len(times).bit_length(), int(times.min())
-    if (int(times.max()) - least).bit_length() + bits > _BITS:
-        return np.argsort(times, kind="stable")
-    # To sort distinct numbers takes a fifth of the time of a stable sort of indices.
-    mixed = times - least
-    mixed <<= bits
-    for rows in pieces(len(times)):
-        mixed[rows] |= np.arange(rows.start, rows.stop)
-    mixed.sort()
-    mixed &= (1 << bits) - 1
-    return mixed

@@ -21,6 +21,9 @@ NOT_FOUND: Final = pairs.NOT_FOUND
 _SIXTEEN_BITS: Final = 0xFFFF
 _MOST_EXPECTED: Final = 1 << 28
 _PIECE_ROWS: Final = 1 << 16
+_BITS: Final = 63
+# Beyond this, sorting codes takes less than an array by code.
+_MOST_CODES: Final = 1 << 20
 
 
 def numbered(values: Numbers) -> Numbers:
@@ -161,3 +164,28 @@ def different(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """The different ones among values, sorted: `np.unique` hashes them before it sorts them."""
     ordered = values if (values[1:] >= values[:-1]).all() else np.sort(values)
     return ordered[first_of(np.arange(len(ordered)), ordered)]
+
+
+def different_codes(codes: Int64s) -> tuple[Int64s, Numbers]:
+    """The different ones among numbers from 0 on, sorted, and the place of each among these."""
+    if codes.max(initial=0) > _MOST_CODES:
+        return np.unique(codes, return_inverse=True)
+    is_used = np.bincount(codes) > 0
+    return np.flatnonzero(is_used), (np.cumsum(is_used) - 1).astype(np.int32)[codes]
+
+
+def order_of(values: Int64s) -> Int64s:
+    """The order of some numbers, of equal ones the first one first."""
+    if (values[1:] >= values[:-1]).all():
+        return np.arange(len(values))
+    bits, least = len(values).bit_length(), int(values.min())
+    if (int(values.max()) - least).bit_length() + bits > _BITS:
+        return np.argsort(values, kind="stable")
+    # To sort distinct numbers takes a fifth of the time of a stable sort of indices.
+    mixed = values - least
+    mixed <<= bits
+    for rows in pieces(len(values)):
+        mixed[rows] |= np.arange(rows.start, rows.stop)
+    mixed.sort()
+    mixed &= (1 << bits) - 1
+    return mixed

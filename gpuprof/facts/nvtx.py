@@ -13,8 +13,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from gpuprof.facts.launches import ALL_THREADS, LAUNCH_READS, by_time
-from gpuprof.facts.numbers import Numbers, columns_of, groups
+from gpuprof.facts.launches import ALL_THREADS, LAUNCH_READS
+from gpuprof.facts.numbers import Numbers, columns_of, different_codes, groups, order_of
 from gpuprof.model.analysis import reads
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile, once_per_profile, once_per_recording
@@ -25,8 +25,6 @@ NO_RANGE: Final = -1
 # Text, domain (of operations with their inputs these), and kind.
 Label = tuple[str, str, str]
 
-# Beyond this, sorting codes takes less than an array by code.
-_MOST_CODES: Final = 1 << 20
 # PyTorch's own mark of a step is around everything: it tells when, not what.
 STEP_MARK: Final = re.compile(r"ProfilerStep#\d+")
 # What torch.autograd.profiler.emit_nvtx adds to the name of an operation.
@@ -162,7 +160,7 @@ def _by_start(start: Int64s, end: Int64s) -> Int64s | None:
     is_longer = (start[1:] == start[:-1]) & (end[:-1] >= end[1:])
     if ((start[1:] > start[:-1]) | is_longer).all():
         return None
-    order = by_time(start)
+    order = order_of(start)
     ordered = start[order]
     is_next = ordered[1:] == ordered[:-1]
     at_once = np.flatnonzero(np.append(is_next, False) | np.append(False, is_next))
@@ -209,13 +207,7 @@ def _labelled(
     for places, of in zip(codes, words, strict=True):
         code *= len(of)
         code += places
-    index: Numbers
-    if code.max(initial=0) > _MOST_CODES:
-        used, index = np.unique(code, return_inverse=True)
-    else:
-        is_used = np.bincount(code) > 0
-        index = (np.cumsum(is_used) - 1).astype(np.int32)[code]
-        used = np.flatnonzero(is_used)
+    used, index = different_codes(code)
     labels = []
     for of_label in zip(*np.unravel_index(used, [len(of) for of in words]), strict=True):
         text, domain, kind = (of[place] or "" for of, place in zip(words, of_label, strict=True))

@@ -9,8 +9,7 @@ import numpy.typing as npt
 
 from gpuprof.base.errors import MissingTableError
 from gpuprof.facts.collective_parts import PARTS_READS
-from gpuprof.facts.launches import by_time
-from gpuprof.facts.numbers import NOT_FOUND, Numbers, index_kind, pieces
+from gpuprof.facts.numbers import NOT_FOUND, Numbers, index_kind, order_of, pieces
 from gpuprof.model.analysis import reads
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
@@ -88,7 +87,7 @@ def _graph(profile: Profile) -> Graph:
         late.append(its[(latest != _NONE) & (starts[its] - latest > AWAITED_NS)])
     add_awaited(maker, np.concatenate(late))
     weights = _with_usual(replace(weights, edges=maker.edges()), time_ns, c)
-    by_start = by_time(time_ns[0::2]).astype(index_kind(len(time_ns)))
+    by_start = order_of(time_ns[0::2]).astype(index_kind(len(time_ns)))
     return Graph(
         operations, calls, time_ns, by_start, weights, met.collectives, met.alone_ns, met.bytes,
         dict(maker.doubts),

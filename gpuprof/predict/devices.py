@@ -5,8 +5,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gpuprof.facts.collective_parts import NO_INSTANCE, RANKS, SPREAD, collective_parts
-from gpuprof.facts.launches import by_time
-from gpuprof.facts.numbers import NOT_FOUND, first_of, pieces
+from gpuprof.facts.numbers import NOT_FOUND, first_of, order_of, pieces
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
@@ -95,7 +94,7 @@ def add_awaited(maker: Maker, late: Int64s) -> None:
     order = np.concatenate(near)
     if not len(order):
         return
-    order = order[by_time(o.end_ns[order])]
+    order = order[order_of(o.end_ns[order])]
     place = np.searchsorted(o.end_ns[order], o.start_ns[late], side="right") - 1
     chosen = np.full(len(late), NOT_FOUND)
     for back in range(_CANDIDATES):

@@ -7,8 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gpuprof.base.units import say_ns, say_share
-from gpuprof.facts.launches import by_time
-from gpuprof.facts.numbers import NOT_FOUND
+from gpuprof.facts.numbers import NOT_FOUND, order_of
 from gpuprof.facts.phases import PHASE_READS
 from gpuprof.model.analysis import reads
 from gpuprof.model.intervals import Int64s
@@ -235,7 +234,7 @@ def _borders(
     near, near_ns = np.full(since.shape, NOT_FOUND), np.full(since.shape, np.iinfo(np.int64).min)
     for on in streams:
         for is_end, on_ns in enumerate((o.start_ns[on], o.end_ns[on])):
-            order = by_time(on_ns)
+            order = order_of(on_ns)
             place = np.searchsorted(on_ns, since, side="right", sorter=order) - 1
             latest = 2 * (len(graph.calls) + on[order[place]]) + is_end
             latest = np.where(place < 0, NOT_FOUND, latest)

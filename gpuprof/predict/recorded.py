@@ -17,7 +17,7 @@ from gpuprof.base.cuda import is_communication, is_waiting
 from gpuprof.facts.collective_parts import PARTS_READS, collective_parts
 from gpuprof.facts.copies import COPY_READS, among, copy_rows
 from gpuprof.facts.host_clock import HOST_READS, HostClock, host_clock
-from gpuprof.facts.launches import LAUNCH_READS, by_time, launches
+from gpuprof.facts.launches import LAUNCH_READS, launches
 from gpuprof.facts.launching_calls import Launched
 from gpuprof.facts.numbers import (
     NOT_FOUND,
@@ -25,6 +25,7 @@ from gpuprof.facts.numbers import (
     Numbers,
     groups,
     index_kind,
+    order_of,
     read_columns,
 )
 from gpuprof.facts.rank_matching import clock_shifts
@@ -304,7 +305,7 @@ def _in_order(columns: list[list[Numbers]], chosen: Int64s) -> tuple[list[Any], 
         start, second = (column[rows] for column in ordered[:2])
         is_alike = start[1:] == start[:-1]
         if ((start[1:] < start[:-1]) | (is_alike & (second[1:] < second[:-1]))).any():
-            order = by_time(start)
+            order = order_of(start)
             if not np.diff(start[order]).all():
                 order = np.lexsort((second, start))
             for column in ordered:

@@ -21,8 +21,7 @@ from gpuprof.base.statistics import LEAST_RUNS, adjusted, rank_tests
 from gpuprof.comparisons.measure.compared_steps import FROM_CALLS, ComparedSteps, restricted
 from gpuprof.comparisons.measure.matching import Kernel, Kernels, Key, has_shapes, plain_name
 from gpuprof.comparisons.measure.measured_runs import MeasuredRun, Variant
-from gpuprof.facts.launches import by_time
-from gpuprof.facts.numbers import columns_of, groups
+from gpuprof.facts.numbers import columns_of, groups, order_of
 from gpuprof.facts.step_windows import StepWindows
 
 # Calls that differ by more than this share of the work are other work.
@@ -270,7 +269,7 @@ def by_call(compared: ComparedSteps, name: str) -> ComparedSteps | None:
         [c[is_it.of(number) == 1] for c in (device, start)] for device, start, number in columns
     )
     device, start = columns_of(calls, 2)
-    order = by_time(start)
+    order = order_of(start)
     device, start = device[order], start[order]
     windows = [start[rows] for rows in groups(device)]
     series = tuple(
