@@ -1,6 +1,7 @@
 """Columns of integers: gathered from pieces, grouped, and looked up by number."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -38,7 +39,8 @@ def numbered(values: Numbers) -> Numbers:
 def groups(*columns: Numbers) -> list[Int64s]:
     """Indices of rows with the same values, which keep their order; the groups by these values."""
     order = np.lexsort([numbered(column) for column in reversed(columns)])
-    return np.split(order, first_of(order, *columns)[1:]) if len(order) else []
+    bounds = pairwise([*first_of(order, *columns).tolist(), len(order)])
+    return [order[low:high] for low, high in bounds]
 
 
 def rows_by(column: Numbers) -> dict[int, Int64s]:

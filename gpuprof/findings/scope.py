@@ -111,6 +111,8 @@ class Scope:
 
     def per_step(self, instants: Intervals) -> int:
         """How many ns of a set of instants a step pays."""
+        if not len(instants):
+            return 0
         return usual_of(covered_within(instants, self.start_ns, self.end_ns))
 
 
@@ -173,9 +175,9 @@ def usual_of(steps: Int64s) -> int:
     """
     ordered = np.sort(steps)
     usual = ordered[: len(ordered) - -(-len(ordered) // 20)] if len(ordered) > 1 else ordered
-    # NumPy's median takes ten times as long for as few steps as most recordings have.
+    # NumPy's median and mean take ten times as long for as few steps as most recordings have.
     middle = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
-    return int(max(sum(map(int, middle)) / 2, usual.mean()))
+    return int(max(sum(map(int, middle)) / 2, int(usual.sum()) / len(usual)))
 
 
 def span_of(profile: Profile, device: DeviceTimeline) -> Scope:

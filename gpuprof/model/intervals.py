@@ -143,10 +143,10 @@ def together(sets: Sequence[Intervals]) -> Intervals:
 
 def _of_sweep(swept: IntervalArrays) -> Intervals:
     """A set that was computed, whose arrays are let go where it is a small part of them."""
-    start, end = (times[: swept.count] for times in swept.arrays)
-    if 2 * swept.count < len(swept.arrays[0]):
-        return Intervals(start.copy(), end.copy())
-    intervals = Intervals(start, end)
+    times: npt.NDArray[np.int64] = swept.arrays[:, : swept.count]
+    if 2 * swept.count < swept.arrays.shape[1]:
+        return Intervals(*times.copy())
+    intervals = Intervals(*times)
     vars(intervals)["compiled"] = swept  # it is that already
     return intervals
 

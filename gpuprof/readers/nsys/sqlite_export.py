@@ -4,6 +4,7 @@ Without metadata (nsys 2019 to 2021) and schema 2.9 to 3.25 (2022.2 to 2026.2).
 Source: https://docs.nvidia.com/nsight-systems/UserGuide/index.html, "SQLite Schema Reference".
 """
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -56,8 +57,11 @@ class SqliteExport(Export):
         with self._file.session():
             events = self._file.declared.keys() & {*export_schema.EVENTS}
             self.most_rows = {table: self._file.most_rows(table) for table in events}
-            # Later another connection would be needed to know it.
-            self._file.most_rows(export_schema.STRINGS)
+            # Later each would need another connection, which takes longer than to ask.
+            for asked_later in (export_schema.STRINGS, export_schema.SYNCHRONIZATION):
+                self._file.most_rows(asked_later)
+            with suppress(Exception):  # what fails is left to who asks for it
+                _ = self.memcpy_kinds, self.memory_kinds, self.backtrace_class
             return profile(self)
 
     def stored(self, table: str) -> KeptColumns:
