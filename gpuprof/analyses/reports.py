@@ -92,7 +92,7 @@ def report(recording: Recording, names: Sequence[str] | None = None) -> Report:
     finally:
         profile.end_second_thread()
     for table, columns in _unread(profile).items():
-        for _ in profile.pieces(table, *columns):
+        for _ in profile.columns(table, *columns):
             pass  # each piece is checked when it is made
     notes = [
         *notes_of(profile, [analysis.name for analysis in runnable]),

@@ -67,7 +67,11 @@ def profile(export: Export) -> Profile:
         EmptyRecordingError: Neither CUDA nor NVTX was recorded.
     """
     _check_columns(export)
-    capture = _capture(export)
+    # The settings of the recording that are read; the others may hold secrets.
+    capture: dict[str, list[str]] = {}
+    for name, value in export.select(SETTINGS, name=str, value=str):
+        if READ_SETTINGS.fullmatch(name):
+            capture.setdefault(name.rpartition(":")[2], []).append(value)
     diagnoses = _diagnoses(export)
     sources: dict[str, Source] = {**model_tables.tables(export), **small_tables(export)}
     # A call, a wait or GPU work.
@@ -166,15 +170,6 @@ def _recorded(
         raise EmptyRecordingError(msg, "See `gpuprof doctor`, then record again.")
     msg = f"{path}: nothing to report, {fault}"
     raise EmptyRecordingError(msg, "Record with `gpuprof record`, or nsys --trace=cuda,nvtx.")
-
-
-def _capture(export: Export) -> Mapping[str, list[str]]:
-    """The settings of the recording that are read; the others may hold secrets."""
-    values: dict[str, list[str]] = {}
-    for name, value in export.select(SETTINGS, name=str, value=str):
-        if READ_SETTINGS.fullmatch(name):
-            values.setdefault(name.rpartition(":")[2], []).append(value)
-    return values
 
 
 def _was_on(capture: Mapping[str, list[str]], trace: str) -> bool:
