@@ -25,9 +25,6 @@ FORMAT_VERSION: Final = 1
 _DEVICE_TEXTS: Final = frozenset({"bottom_line", "finding", "suggestion", "where"})
 # Of more, to decode the columns of launches takes longer than a start of the program.
 _FEW_ROWS: Final = 100_000
-# Tables of larger recordings are computed on two threads; of others, the threads would wait for
-# each other.
-_LARGE: Final = 1_000_000
 # The first table asks for it.
 _FINDINGS: Final = "findings"
 
@@ -82,7 +79,7 @@ def report(recording: Recording, names: Sequence[str] | None = None) -> Report:
     profile.expect(reads(*of_all, _unread(profile)))
     if profile.job is not None:
         profile.job.prepare(functions_of(by_file), profile, partial(reads_of, analyses=by_file))
-    elif profile.unrestricted.events >= _LARGE:
+    else:
         later = [analysis.run for analysis in runnable[1:] if analysis.name != _FINDINGS]
         profile.compute_ahead(later[::-1])
     tables: dict[str, pa.Table | None] = dict.fromkeys(missing)

@@ -15,8 +15,6 @@ from gpuprof.model.words import narrowed
 from gpuprof.native import arrays
 
 _MOST: Final = 1 << 63
-# Of fewer events, threads take longer to be started than to work.
-_LARGE: Final = 1_000_000
 # Of fewer durations a name, passing them to a thread takes longer than their figures.
 _FEW: Final = 1_000
 # Of so few, each call of numpy takes longer than Python takes for all figures.
@@ -57,8 +55,8 @@ def figures_by_name(profile: Profile, table: str) -> Mapping[str, Figures]:
     names = profile.loaded(table).names.distinct
     groups = by_group([*_parts(profile, table)], len(names))
     of_groups: Iterable[Figures | None] = map(figures, groups)
-    is_large = profile.unrestricted.events >= max(_LARGE, _FEW * len(names))
-    if is_large and (threads := machine.thread_count(_THREADS)) > 1:
+    is_worth_it = profile.is_large and profile.unrestricted.events >= _FEW * len(names)
+    if is_worth_it and (threads := machine.thread_count(_THREADS)) > 1:
         with ThreadPoolExecutor(threads) as pool:
             of_groups = pool.map(figures, groups)
     return {name: of for name, of in zip(names, of_groups, strict=False) if of is not None}

@@ -1,6 +1,6 @@
 """One way into SQLite files for every reader: read only, each column once, as queries name it.
 
-The user's file is never written, and no file is made beside it. Columns come as `sqlite_table`
+The user's file is never written, and no file is made beside it. Columns come as `table_columns`
 says, and stay in memory for all later queries; rows of small queries come through Python's own
 sqlite3.
 """
@@ -31,7 +31,7 @@ _BATCH_ROWS: Final = 4_096
 _LOCK_WAIT_S: Final = 2.0
 # A name that is a BLOB is damage, which is reported when the table is read.
 _NAMES: Final = "SELECT CAST(name AS TEXT) FROM sqlite_master WHERE type IN ('table', 'view')"
-# Of a table whose rows have ids, its root page, of others none; then what `table.Declared` has.
+# Of a table whose rows have ids, its root page, of others none; then what `Declared` has.
 _COLUMNS: Final = (
     "SELECT CAST(m.name AS TEXT), CASE WHEN m.type = 'table' AND typeof(m.name) = 'text'"
     " AND m.sql NOT LIKE '%WITHOUT%ROWID%' THEN m.rootpage END, c.name, c.cid, upper(c.type),"
