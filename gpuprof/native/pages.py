@@ -149,13 +149,8 @@ class _TextsMet(local):
 
 # Numbers, how many are NULL, and what they stand for.
 _Part = tuple[Integers, int, Integers | None]
-
-
-class _Piece(NamedTuple):
-    """Some rows of every field in parts, with what its thread's numbers of texts mean."""
-
-    columns: list[list[_Part]]
-    texts: Texts
+# Some rows of every field in parts, with what its thread's numbers of texts mean.
+_Piece = tuple[list[list[_Part]], Texts]
 
 
 def decode(file: int, root: int, fields: Sequence[Field]) -> list[Decoded]:
@@ -284,7 +279,7 @@ class _Reader:
                 decoded.append([(values.copy(), column.nulls, meanings[place].copy())])
             else:
                 decoded.append([*compact(values, column.nulls)])
-        return _Piece(decoded, texts)
+        return decoded, texts
 
 
 def compact(values: Integers, nulls: int = 0) -> Iterator[_Part]:
@@ -320,7 +315,7 @@ def _check(status: int) -> None:
 def _joined(pieces: Sequence[_Piece], fields: Sequence[Field]) -> Iterator[Decoded]:
     """The values of every field, of all pieces; all texts in order, NULL after them."""
     has_texts = any(spec.kind != INTEGERS for spec in fields)
-    threads = {id(piece.texts): piece.texts.handle for piece in pieces if has_texts}
+    threads = {id(held): held.handle for _, held in pieces if has_texts}
     by_thread = {key: texts_listed(handle) for key, handle in threads.items()}
     texts = sorted({text for listed in by_thread.values() for text in listed})
     number = {text: place for place, text in enumerate(texts)}
@@ -330,7 +325,7 @@ def _joined(pieces: Sequence[_Piece], fields: Sequence[Field]) -> Iterator[Decod
         for key, listed in by_thread.items()
     }
     for place, spec in enumerate(fields):
-        columns = [part for piece in pieces for part in piece.columns[place]]
+        columns = [part for decoded, _ in pieces for part in decoded[place]]
         nulls, parts = sum(count for _, count, _ in columns), [values for values, *_ in columns]
         meanings = [meaning for *_, meaning in columns]
         if spec.kind == INTEGERS:
@@ -338,5 +333,5 @@ def _joined(pieces: Sequence[_Piece], fields: Sequence[Field]) -> Iterator[Decod
             continue
         # The least number of a type is NULL, which as an index is the last one here.
         by_piece = zip(pieces, parts, strict=True)
-        codes = [numbers[id(piece.texts)][np.maximum(values, -1)] for piece, values in by_piece]
+        codes = [numbers[id(held)][np.maximum(values, -1)] for (_, held), values in by_piece]
         yield Decoded(codes, meanings, nulls, texts)
