@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.facts.durations import Figures, deviation, square_sums, total
-from gpuprof.facts.numbers import different_codes, first_of, order_of
+from gpuprof.facts.numbers import changes, different_codes, first_of, order_of
 from gpuprof.model.analysis import PerFile, per_file, summed
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
@@ -271,7 +271,7 @@ def _added(group: Int64s, value: Int64s, calls: Int64s | None) -> tuple[Int64s, 
         code = (group << bits) | value
         order = order_of(code) if calls is not None else np.arange(0)
         code = code[order] if calls is not None else np.sort(code)
-        first = first_of(np.arange(rows), code)
+        first = changes(code)
         group, value = code[first] >> bits, code[first] & ((1 << bits) - 1)
     else:
         order = np.lexsort((value, group))

@@ -50,10 +50,14 @@ def rows_by(column: Numbers) -> dict[int, Int64s]:
 
 def first_of(ordered: Int64s, *columns: Numbers) -> Int64s:
     """Where each group of rows begins that are alike in some columns, by which they are ordered."""
-    is_first = np.zeros(len(ordered), bool)
+    return changes(*(column[ordered] for column in columns))
+
+
+def changes(*columns: Numbers) -> Int64s:
+    """The first row, and those that differ from the one before in any of some columns."""
+    is_first = np.zeros(len(columns[0]), bool)
     is_first[:1] = True
-    for column in columns:
-        values = column[ordered]
+    for values in columns:
         is_first[1:] |= values[1:] != values[:-1]
     return np.flatnonzero(is_first)
 
@@ -165,7 +169,7 @@ def index_kind(rows: int) -> type[np.integer[Any]]:
 def different(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """The different ones among values, sorted: `np.unique` hashes them before it sorts them."""
     ordered = values if (values[1:] >= values[:-1]).all() else np.sort(values)
-    return ordered[first_of(np.arange(len(ordered)), ordered)]
+    return ordered[changes(ordered)]
 
 
 def different_codes(codes: Int64s) -> tuple[Int64s, Numbers]:
