@@ -373,7 +373,7 @@ class Profile:
             functions: They are computed in this order.
             is_first: Whether they come before those that are waiting.
         """
-        if machine.thread_count(_TWO) < _TWO or not self.is_large:
+        if not self.is_large or machine.thread_count(_TWO) < _TWO:
             return
         tasks = (partial(self.once, function) for function in functions)
         self._second_thread.add(tasks, is_first=is_first)
