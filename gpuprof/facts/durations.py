@@ -22,6 +22,7 @@ _FEWEST: Final = 100
 _THREADS: Final = 2
 _TWO: Final = 2  # of fewer values there is no deviation
 _PIECE: Final = 1 << 20
+_TIMED: Final = ("start_ns", "end_ns", "name_id")
 Durations = npt.NDArray[Any]
 
 
@@ -52,14 +53,13 @@ def figures_by_name(profile: Profile, table: str) -> Mapping[str, Figures]:
     Raises:
         OverflowError: The durations add up to more than 64 bits hold.
     """
-    names = profile.loaded(table).names.distinct
-    groups = by_group([*_parts(profile, table)], len(names))
-    of_groups: Iterable[Figures | None] = map(figures, groups)
-    is_worth_it = profile.is_large and profile.unrestricted.events >= _FEW * len(names)
+    by_name = dict(durations_by_name(profile, table))
+    each: Iterable[Figures | None] = map(figures, by_name.values())
+    is_worth_it = profile.is_large and profile.unrestricted.events >= _FEW * len(by_name)
     if is_worth_it and (threads := machine.thread_count(_THREADS)) > 1:
         with ThreadPoolExecutor(threads) as pool:
-            of_groups = pool.map(figures, groups)
-    return {name: of for name, of in zip(names, of_groups, strict=False) if of is not None}
+            each = pool.map(figures, by_name.values())
+    return {name: of for name, of in zip(by_name, each, strict=True) if of is not None}
 
 
 def sums_by_name(profile: Profile, table: str) -> Mapping[str, Figures]:
@@ -68,12 +68,12 @@ def sums_by_name(profile: Profile, table: str) -> Mapping[str, Figures]:
     Raises:
         OverflowError: The durations add up to more than 64 bits hold.
     """
-    names = profile.loaded(table).names.distinct
+    names, place_of = profile.loaded(table).names.distinct, profile.loaded(table).names.places.of
     calls, total, most = (np.zeros(len(names), np.int64) for _ in range(3))
     least = np.full(len(names), np.iinfo(np.int64).max)
-    for durations, group in _parts(profile, table):
+    for start, end, name_id in profile.columns(table, *_TIMED):
         # NumPy has fast ways for one width alone.
-        place, of_rows = group.astype(np.int64), durations.astype(np.int64)
+        place, of_rows = place_of(name_id).astype(np.int64), end - start
         calls += np.bincount(place, minlength=len(names))
         np.add.at(total, place, of_rows)
         np.minimum.at(least, place, of_rows)
@@ -90,16 +90,10 @@ def sums_by_name(profile: Profile, table: str) -> Mapping[str, Figures]:
 
 def durations_by_name(profile: Profile, table: str) -> Iterator[tuple[str, Durations]]:
     """The durations in ns of each name that occurs among kernels or API calls."""
-    names = profile.loaded(table).names.distinct
-    pairs = zip(names, by_group([*_parts(profile, table)], len(names)), strict=False)
+    names, columns = profile.loaded(table).names, profile.columns(table, *_TIMED)
+    parts = [(narrowed(end - start), names.places.of(name_id)) for start, end, name_id in columns]
+    pairs = zip(names.distinct, by_group(parts, len(names.distinct)), strict=False)
     yield from ((name, durations) for name, durations in pairs if len(durations))
-
-
-def _parts(profile: Profile, table: str) -> Iterator[tuple[Durations, Durations]]:
-    """In pieces, the durations of a table's rows and the place of each one's name."""
-    place = profile.loaded(table).names.places
-    for start, end, name_id in profile.columns(table, "start_ns", "end_ns", "name_id"):
-        yield narrowed(end - start), place.of(name_id)
 
 
 def by_group(parts: list[tuple[Durations, Durations]], groups: int) -> Iterator[Durations]:
