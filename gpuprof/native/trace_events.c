@@ -16,7 +16,7 @@ static const int64_t MOST_MICROSECONDS = INT64_MAX / 1000 - 1;
 /* The name of instants that tell of memory. */
 static const char MEMORY_NAME[] = "\"[memory]\"";
 
-typedef enum { NAME, PROCESS, THREAD, ARGUMENTS_FROM } Slot;
+typedef enum { NAME, PROCESS, THREAD, SLOTS } Slot;
 typedef enum { BEGIN, MEMBER, NEXT_MEMBER, EVENT, NEXT_EVENT, END } Place;
 typedef enum { WHOLE, CUT, ODD, NO_MEMORY } Outcome; /* CUT: the piece ended within the value */
 
@@ -41,7 +41,9 @@ struct Scan {
 /* ---------------------------------------------------------------- JSON */
 
 static const uint8_t *after_blanks(const uint8_t *p, const uint8_t *end) {
-    while (p < end && (*p == ' ' || *p == '\n' || *p == '\t' || *p == '\r')) p++;
+    /* Mostly there is one, or none. */
+    for (; p < end && *p <= ' '; p++)
+        if (*p != ' ' && *p != '\n' && *p != '\t' && *p != '\r') break;
     return p;
 }
 
@@ -61,7 +63,8 @@ static const uint8_t *after_plain(const uint8_t *p, const uint8_t *end) {
     for (uint64_t eight; end - p >= 8; p += 8) {
         memcpy(&eight, p, 8);
         uint64_t quote = eight ^ 0x2222222222222222u, backslash = eight ^ 0x5C5C5C5C5C5C5C5Cu;
-        if (below(eight, 0x20) | below(quote, 1) | below(backslash, 1)) break;
+        uint64_t odd = below(eight, 0x20) | below(quote, 1) | below(backslash, 1);
+        if (odd) return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? p + __builtin_ctzll(odd) / 8 : p;
     }
     return p;
 }
@@ -138,11 +141,16 @@ static Outcome pass_scalar(const uint8_t **at, const uint8_t *end) {
 /* Passes over a name of a member and its colon, to its value. */
 static Outcome pass_name(const uint8_t **at, const uint8_t *end, Part *name) {
     if (**at != '"') return ODD;
-    const uint8_t *p = *at;
-    Outcome outcome = pass_text(&p, end);
-    if (outcome) return outcome;
+    const uint8_t *p = after_plain(*at + 1, end);
+    if (p < end && *p == '"') {
+        p++;
+    } else {
+        p = *at;
+        Outcome outcome = pass_text(&p, end);
+        if (outcome) return outcome;
+        if (memchr(*at, '\\', (size_t)(p - *at))) return ODD;
+    }
     *name = (Part){*at + 1, (size_t)(p - *at) - 2};
-    if (memchr(name->text, '\\', name->size)) return ODD;
     p = after_blanks(p, end);
     if (p == end) return CUT;
     if (*p != ':') return ODD;
@@ -150,8 +158,8 @@ static Outcome pass_name(const uint8_t **at, const uint8_t *end, Part *name) {
     return *at == end ? CUT : WHOLE;
 }
 
-/* Passes over any value. */
-static Outcome pass_value(const uint8_t **at, const uint8_t *end) {
+/* Passes over a list or an object. */
+static Outcome pass_nested(const uint8_t **at, const uint8_t *end) {
     uint64_t objects = 0; /* the innermost is the last bit: 1 for an object */
     int depth = 0;
     const uint8_t *p = *at;
@@ -196,6 +204,11 @@ static Outcome pass_value(const uint8_t **at, const uint8_t *end) {
     }
 }
 
+/* Passes over any value. */
+static Outcome pass_value(const uint8_t **at, const uint8_t *end) {
+    return **at == '{' || **at == '[' ? pass_nested(at, end) : pass_scalar(at, end);
+}
+
 /* Passes from behind a member to the next one's name; `is_last` at the end of the object. */
 static Outcome pass_comma(const uint8_t **at, const uint8_t *end, bool *is_last) {
     const uint8_t *p = after_blanks(*at, end);
@@ -207,7 +220,7 @@ static Outcome pass_comma(const uint8_t **at, const uint8_t *end, bool *is_last)
 }
 
 static bool is(Part part, const char *word) {
-    return part.size == strlen(word) && !memcmp(part.text, word, part.size);
+    return part.size == strlen(word) && !memcmp(part.text, word, strlen(word));
 }
 
 /* ---------------------------------------------------------------- one event */
@@ -215,8 +228,10 @@ static bool is(Part part, const char *word) {
 typedef struct {
     int32_t kind; /* -1 for none that is asked for */
     bool is_complete_event;
-    Part start, duration, correlation;
-    Part slots[ARGUMENTS_FROM + MOST_ARGUMENTS]; /* of those that are absent, no text */
+    Part start, duration;
+    Part slots[SLOTS];  /* of those that are absent, no text */
+    uint64_t given;     /* which arguments it has: a bit of each */
+    Part *arguments;    /* these */
 } Event;
 
 /* Nanoseconds of microseconds as printed, rounded half to even; false for what is no plain number. */
@@ -249,22 +264,22 @@ static bool as_ns(Part printed, int64_t *ns, bool *has_fraction) {
 
 static bool is_scalar(Part part) { return *part.text != '{' && *part.text != '['; }
 
-static Outcome read_argument(const Wanted *wanted, Event *event, Part name, Part value) {
+static void read_argument(const Wanted *wanted, Event *event, Part name, Part value) {
     for (size_t i = 0; i < wanted->argument_count; i++) {
         const Word *word = &wanted->arguments[i];
-        if (word->size != name.size || memcmp(word->text, name.text, name.size)) continue;
-        if (i + 1 == wanted->argument_count) event->correlation = value;
-        else event->slots[ARGUMENTS_FROM + i] = value;
-        return WHOLE;
+        if (word->size != name.size || *word->text != (char)*name.text ||
+            memcmp(word->text, name.text, name.size))
+            continue;
+        event->given |= (uint64_t)1 << i;
+        event->arguments[i] = value;
+        return;
     }
-    return WHOLE;
 }
 
 static Outcome read_arguments(const Wanted *wanted, Event *event, const uint8_t **at,
                               const uint8_t *end) {
     if (**at != '{') return ODD;
-    for (size_t i = 0; i < wanted->argument_count; i++) event->slots[ARGUMENTS_FROM + i].text = NULL;
-    event->correlation.text = NULL;
+    event->given = 0;
     const uint8_t *p = after_blanks(*at + 1, end);
     if (p == end) return CUT;
     bool is_last = *p == '}';
@@ -275,7 +290,7 @@ static Outcome read_arguments(const Wanted *wanted, Event *event, const uint8_t 
         if (outcome) return outcome;
         const uint8_t *value = p;
         if ((outcome = pass_value(&p, end))) return outcome;
-        (void)read_argument(wanted, event, name, (Part){value, (size_t)(p - value)});
+        read_argument(wanted, event, name, (Part){value, (size_t)(p - value)});
         if ((outcome = pass_comma(&p, end, &is_last))) return outcome;
     }
     *at = p;
@@ -320,7 +335,6 @@ static void take_instant(const Wanted *wanted, Event *event) {
 
 static Outcome read_event(const Wanted *wanted, Event *event, const uint8_t **at,
                           const uint8_t *end) {
-    *event = (Event){.kind = -1, .is_complete_event = true};
     if (**at != '{') return ODD;
     const uint8_t *p = after_blanks(*at + 1, end);
     if (p == end) return CUT;
@@ -340,15 +354,19 @@ static Outcome read_event(const Wanted *wanted, Event *event, const uint8_t **at
 
 /* ---------------------------------------------------------------- what is kept of it */
 
+static bool has_room_for(Buffer *buffer, size_t size) {
+    if (buffer->room - buffer->size >= size + PADDED) return true;
+    size_t room = 2 * (buffer->size + size + PADDED);
+    char *moved = realloc(buffer->bytes, room);
+    if (!moved) return false;
+    memset(moved + buffer->size, 0, room - buffer->size);
+    buffer->bytes = moved;
+    buffer->room = room;
+    return true;
+}
+
 static bool add_bytes(Buffer *buffer, const void *bytes, size_t size) {
-    if (buffer->room - buffer->size < size + PADDED) {
-        size_t room = 2 * (buffer->size + size + PADDED);
-        char *moved = realloc(buffer->bytes, room);
-        if (!moved) return false;
-        memset(moved + buffer->size, 0, room - buffer->size);
-        buffer->bytes = moved;
-        buffer->room = room;
-    }
+    if (!has_room_for(buffer, size)) return false;
     memcpy(buffer->bytes + buffer->size, bytes, size);
     buffer->size += size;
     return true;
@@ -360,9 +378,16 @@ static bool add_word(Buffer *buffer, const char *word) {
 
 /* `"name":value,` */
 static bool add_attribute(Buffer *buffer, Word name, Part value) {
-    return add_word(buffer, "\"") && add_bytes(buffer, name.text, name.size) &&
-           add_word(buffer, "\":") && add_bytes(buffer, value.text, value.size) &&
-           add_word(buffer, ",");
+    if (!has_room_for(buffer, name.size + value.size + 4)) return false;
+    char *to = buffer->bytes + buffer->size;
+    *to++ = '"';
+    to = (char *)memcpy(to, name.text, name.size) + name.size;
+    *to++ = '"';
+    *to++ = ':';
+    to = (char *)memcpy(to, value.text, value.size) + value.size;
+    *to++ = ',';
+    buffer->size = (size_t)(to - buffer->bytes);
+    return true;
 }
 
 /* Writes the attributes of an event as an event of JSON. */
@@ -371,14 +396,14 @@ static bool write_attributes(Buffer *buffer, const Wanted *wanted, const Event *
     bool is_written = true;
     buffer->size = 0;
     is_written &= add_word(buffer, "{");
-    for (int slot = NAME; slot < ARGUMENTS_FROM; slot++)
+    for (int slot = NAME; slot < SLOTS; slot++)
         if (event->slots[slot].text)
             is_written = is_written && add_attribute(buffer, names[slot], event->slots[slot]);
     is_written = is_written && add_word(buffer, "\"args\":{");
-    for (size_t i = 0; wanted->details[event->kind] == ARGUMENTS && i + 1 < wanted->argument_count; i++)
-        if (event->slots[ARGUMENTS_FROM + i].text)
-            is_written = is_written && add_attribute(buffer, wanted->arguments[i],
-                                                     event->slots[ARGUMENTS_FROM + i]);
+    uint64_t given = wanted->details[event->kind] == ARGUMENTS ? event->given : 0;
+    for (size_t i = 0; given && i + 1 < wanted->argument_count; i++, given >>= 1)
+        if (given & 1)
+            is_written = is_written && add_attribute(buffer, wanted->arguments[i], event->arguments[i]);
     if (is_written && buffer->bytes[buffer->size - 1] == ',') buffer->size--;
     return is_written && add_word(buffer, "}}");
 }
@@ -404,7 +429,7 @@ static bool has_room(EventRows *rows) {
 /* A correlation as printed, a whole number of few digits; -1 for none; false for anything else. */
 static bool as_correlation(Part printed, int64_t *number) {
     *number = -1;
-    if (!printed.text || is(printed, "null")) return true;
+    if (is(printed, "null")) return true;
     if (printed.size > 18) return false;
     *number = 0;
     for (size_t i = 0; i < printed.size; i++) {
@@ -418,7 +443,7 @@ static Outcome keep(Scan *scan, const Event *event) {
     if (event->kind < 0) return WHOLE;
     EventRows *rows = &scan->rows[event->kind];
     rows->is_present = 1;
-    for (int slot = NAME; slot < ARGUMENTS_FROM; slot++)
+    for (int slot = NAME; slot < SLOTS; slot++)
         if (event->slots[slot].text && !is_scalar(event->slots[slot])) return ODD;
     if (!event->is_complete_event || !scan->wanted->details[event->kind]) return WHOLE;
     if (!has_room(rows)) return NO_MEMORY;
@@ -428,8 +453,9 @@ static Outcome keep(Scan *scan, const Event *event) {
     if (!event->start.text || !as_ns(event->start, &rows->start_ns[i], &has_fraction)) return ODD;
     if (event->duration.text && !as_ns(event->duration, &rows->duration_ns[i], &ignored)) return ODD;
     rows->correlation[i] = -1;
-    if (scan->wanted->details[event->kind] == ARGUMENTS &&
-        !as_correlation(event->correlation, &rows->correlation[i]))
+    size_t last = scan->wanted->argument_count - 1;
+    if (scan->wanted->details[event->kind] == ARGUMENTS && event->given && event->given >> last & 1 &&
+        !as_correlation(event->arguments[last], &rows->correlation[i]))
         return ODD;
     if (!write_attributes(&scan->attributes, scan->wanted, event)) return NO_MEMORY;
     int64_t number;
@@ -476,7 +502,8 @@ static Outcome scan_event(Scan *scan, const uint8_t **at, const uint8_t *end) {
         scan->place = NEXT_MEMBER;
         return WHOLE;
     }
-    Event event;
+    Part arguments[MOST_ARGUMENTS];
+    Event event = {.kind = -1, .is_complete_event = true, .arguments = arguments};
     Outcome outcome = read_event(scan->wanted, &event, at, end);
     if (!outcome) outcome = keep(scan, &event);
     if (!outcome) scan->place = NEXT_EVENT;
