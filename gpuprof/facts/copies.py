@@ -247,8 +247,10 @@ def transfer_times(profile: Profile) -> Mapping[Route, Copies]:
 
 def running_on(copies: Copies, device: int | None, route: Route) -> Intervals:
     """When copies of a route run on one of its ends."""
-    # A staged half runs on one device only; a direct copy occupies both its ends.
-    here = (copies.device == device) | (route.path != PATHS[STAGED])
+    # A direct copy occupies both its ends; a staged half runs on one device only.
+    if route.path != PATHS[STAGED]:
+        return union(copies.start_ns, copies.end_ns)
+    here = copies.device == device
     return union(copies.start_ns[here], copies.end_ns[here])
 
 
