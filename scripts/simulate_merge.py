@@ -16,12 +16,12 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from gpuprof.ranks.work import FAN_IN, Partial
 
 from gpuprof.analyses.notes import OVERVIEW
 from gpuprof.analyses.reports import report
 from gpuprof.base.units import say_binary_bytes
 from gpuprof.model.analysis import FILE_PLACE
-from gpuprof.ranks.engine_contract import FAN_IN, Partial
 from gpuprof.ranks.partial import FILES, analyses_of, job_profile, merged, reduced
 from gpuprof.readers import read_profile
 

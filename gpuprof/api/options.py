@@ -150,7 +150,7 @@ DEVICE: Final = _option("--device=N device_id", "Only this device.", type=int)
 # Under the names of `RecordingPart`'s fields.
 PART: Final = (FROM, TO, RANGE, OCCURRENCE, DEVICE)
 RANK: Final = _option("--rank=N", "Only this rank of a job of several files.", type=_LEAST_0)
-# Under the names of the fields of `gpuprof.ranks.engine_contract.Settings`.
+# Under the names of the fields of `gpuprof.ranks.work.Settings`.
 WORKERS: Final = (
     _option(
         "--workers=N",

@@ -18,9 +18,9 @@ from gpuprof.cli.commands import values_of
 from gpuprof.cli.terminal import JobProgress, shown
 from gpuprof.model.profile import UnreadFiles
 from gpuprof.ranks.engine import run
-from gpuprof.ranks.engine_contract import Outcome, Partial, Settings
 from gpuprof.ranks.partial import FILES, ReportWork, analyses_of, is_mergeable, job_profile
 from gpuprof.ranks.rank_files import file_of_rank, job_files, job_place
+from gpuprof.ranks.work import Outcome, Partial, Settings
 from gpuprof.readers import check_one_format, recording_files
 from gpuprof.readers.gpuprof.data_set import is_recording
 from gpuprof.readers.job_notes import left_out

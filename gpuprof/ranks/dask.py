@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from gpuprof.base.errors import GpuprofError, MissingToolError, install
-from gpuprof.ranks.engine_contract import Work
 from gpuprof.ranks.task import Loss, TaskResult, run_task
+from gpuprof.ranks.work import Work
 from gpuprof.ranks.work_plan import Task
 
 _RESUME: Final = "With --resume FOLDER, a new run goes on from here."

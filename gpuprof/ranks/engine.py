@@ -8,10 +8,10 @@ from gpuprof import __version__
 from gpuprof.base import machine
 from gpuprof.base.errors import GpuprofError, UsageError
 from gpuprof.ranks.dask import DaskCluster
-from gpuprof.ranks.engine_contract import Fault, JobFile, Outcome, Settings, Work, unpack
 from gpuprof.ranks.local import LocalWorkers
 from gpuprof.ranks.state import State
 from gpuprof.ranks.task import Loss, TaskResult
+from gpuprof.ranks.work import Fault, JobFile, Outcome, Settings, Work, unpack
 from gpuprof.ranks.work_plan import Task, Tree, plan, root_of
 
 

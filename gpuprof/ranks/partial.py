@@ -23,7 +23,7 @@ from gpuprof.model import schema
 from gpuprof.model.analysis import FILE_PLACE, Analysis, PerFile
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile, RankRecording
-from gpuprof.ranks.engine_contract import JobFile, Partial
+from gpuprof.ranks.work import JobFile, Partial
 from gpuprof.readers import read_profile
 from gpuprof.readers.job_files import EXTENT_READS, File, file_of, ranked_runs, ranks_of_names
 from gpuprof.readers.job_notes import notes_of_files
@@ -56,7 +56,7 @@ FILES_SCHEMA: Final = pa.schema(
 
 @dataclass(frozen=True)
 class ReportWork:
-    """The work of a report on a job: a `gpuprof.ranks.engine_contract.Work`.
+    """The work of a report on a job: a `gpuprof.ranks.work.Work`.
 
     Args:
         names: The tables that are asked for, as ``--table`` takes them.

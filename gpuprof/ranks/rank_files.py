@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gpuprof.base.errors import GpuprofError, InputError
-from gpuprof.ranks.engine_contract import JobFile
+from gpuprof.ranks.work import JobFile
 from gpuprof.readers import inputs, lists, read_profile, recording_files
 from gpuprof.readers.gpuprof import data_set, run_folder
 from gpuprof.readers.job_files import file_of, ranks_of_names

@@ -16,8 +16,8 @@ import pyarrow as pa
 from gpuprof import __version__
 from gpuprof.base.errors import OutputError
 from gpuprof.base.temporary_files import unfinished
-from gpuprof.ranks.engine_contract import Fault, pack, unpack
 from gpuprof.ranks.task import TaskResult
+from gpuprof.ranks.work import Fault, pack, unpack
 from gpuprof.ranks.work_plan import Task
 
 _SUFFIX: Final = ".partial"
@@ -32,7 +32,7 @@ class State:
 
     Args:
         folder: Made where it is not there.
-        key: What was done with the files, see `gpuprof.ranks.engine_contract.Work`.
+        key: What was done with the files, see `gpuprof.ranks.work.Work`.
 
     Raises:
         OutputError: There is no such folder and none can be made, or nothing can be written to it.

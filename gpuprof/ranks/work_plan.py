@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gpuprof.ranks.engine_contract import FAN_IN, JobFile, Partial, Work
+from gpuprof.ranks.work import FAN_IN, JobFile, Partial, Work
 
 # A second of work or so: long beside what it takes to hand over a task, short beside the job.
 _TASK_BYTES: Final = 64 * 2**20

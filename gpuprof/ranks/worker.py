@@ -18,8 +18,8 @@ from contextlib import suppress
 from typing import IO, Any, Final
 
 from gpuprof.base import signals, startup
-from gpuprof.ranks.engine_contract import Work
 from gpuprof.ranks.task import Loss, TaskResult, run_task
+from gpuprof.ranks.work import Work
 from gpuprof.ranks.work_plan import Task
 
 _START: Final = (

@@ -12,8 +12,8 @@ from counting import Counting
 from gpuprof.base.errors import GpuprofError, UsageError
 from gpuprof.ranks import dask
 from gpuprof.ranks.engine import run
-from gpuprof.ranks.engine_contract import Settings
 from gpuprof.ranks.rank_files import job_files
+from gpuprof.ranks.work import Settings
 from gpuprof.readers import recording_files
 
 pytestmark = [

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from counting import Counting
 
-from gpuprof.ranks.engine_contract import JobFile
+from gpuprof.ranks.work import JobFile
 from gpuprof.ranks.work_plan import MOST_LOSSES, Node, Task, Tree, plan, root_of
 
 MIB = 2**20

@@ -15,8 +15,8 @@ from gpuprof.base.errors import GpuprofError, MissingToolError
 from gpuprof.base.units import parse_decimal_bytes
 from gpuprof.ranks import memory, worker
 from gpuprof.ranks.engine import run
-from gpuprof.ranks.engine_contract import Settings
 from gpuprof.ranks.rank_files import job_files
+from gpuprof.ranks.work import Settings
 from gpuprof.readers import recording_files
 
 GOOD = "(((0 1 2 3) (4 5 6 7) (8 9 10 11) (12 13 14 15)) (16 17))"
@@ -164,7 +164,7 @@ def test_no_process_and_no_file_is_left_when_the_client_is_killed(job_of):
         "from counting import Counting\n"
         "from gpuprof.ranks.engine import run\n"
         "from gpuprof.ranks.rank_files import job_files\n"
-        "from gpuprof.ranks.engine_contract import Settings\n"
+        "from gpuprof.ranks.work import Settings\n"
         "from gpuprof.readers import recording_files\n"
         "files = job_files(recording_files([sys.argv[2]]))\n"
         "run(Counting(pause_s=60), files, Settings(workers=2), print)\n"

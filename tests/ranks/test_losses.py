@@ -11,8 +11,8 @@ import pytest
 from counting import Counting
 
 from gpuprof.ranks.engine import run
-from gpuprof.ranks.engine_contract import Settings
 from gpuprof.ranks.rank_files import job_files
+from gpuprof.ranks.work import Settings
 from gpuprof.readers import recording_files
 
 _COUNT = 32

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from gpuprof.ranks.engine_contract import pack, unpack
+from gpuprof.ranks.work import pack, unpack
 
 TABLES = {
     "sums": pa.table({"total_ns": pa.array([2**62, None], pa.int64()), "name": ["gemm", None]}),

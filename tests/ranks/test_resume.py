@@ -11,8 +11,8 @@ from counting import Counting
 
 from gpuprof.base.errors import OutputError
 from gpuprof.ranks.engine import run
-from gpuprof.ranks.engine_contract import Settings
 from gpuprof.ranks.rank_files import job_files
+from gpuprof.ranks.work import Settings
 from gpuprof.readers import recording_files
 
 pytestmark = pytest.mark.usefixtures("small_tasks")
@@ -25,7 +25,7 @@ from counting import Counting
 from gpuprof.ranks import work_plan
 from gpuprof.ranks.engine import run
 from gpuprof.ranks.rank_files import job_files
-from gpuprof.ranks.engine_contract import Settings
+from gpuprof.ranks.work import Settings
 from gpuprof.readers import recording_files
 work_plan._MOST_FILES = 4
 settings = Settings(workers=1, state=Path(sys.argv[3]))
