@@ -115,8 +115,8 @@ class Launches:
     def extent(self) -> tuple[int, int]:
         """When the first call and the last one began, of one launch at least."""
         filled = [bounds for bounds in self.bounds.values() if bounds[0] < bounds[1]]
-        times = self.launch_ns[np.array([(low, high - 1) for low, high in filled]).ravel()]
-        return int(times.min()), int(times.max())
+        first_ns = min(int(self.launch_ns[low : low + 1][0]) for low, _ in filled)
+        return first_ns, max(int(self.launch_ns[high - 1 : high][0]) for _, high in filled)
 
     def of(self, column: Numbers) -> Numbers:
         """A column of the activities, in the order of the launches."""

@@ -94,7 +94,8 @@ class Packed:
         for place in np.flatnonzero(np.diff(first)).tolist():
             start = self._ends[place] - len(self._parts[place][0])
             of_part = by_place[first[place] : first[place + 1]]
-            numbers[of_part] = self[start : self._ends[place]][rows[of_part] - start]
+            of_all, _ = self._between(start, self._ends[place])
+            numbers[of_part] = of_all[rows[of_part] - start]
         return numbers
 
     def slices(self, step: int) -> Iterator[Values]:
