@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Final
 
-from gpuprof.base import startup
-
 Task = Callable[[], object]
 
 
@@ -52,4 +50,3 @@ class SecondThread:
                 task = self._tasks.popleft()
             with suppress(BaseException):  # Ctrl-C is for the main thread
                 task()
-            startup.give_back_freed_memory()
