@@ -234,17 +234,17 @@ def scopes(profile: Profile) -> tuple[Scope, ...]:
             recorded.let_go("api_calls", "correlation_id")
             pieces_of(recorded)
             recorded.let_go("api_calls", "end_ns", "process_id", "thread_id")
-    found: list[Scope] = []
+    all_scopes: list[Scope] = []
     for device in working_devices(profile):
         of_device = [phase for phase in phases(profile) if device.number in phase.devices]
         spans = union(*(np.array([phase.span[end] for phase in of_device]) for end in (0, 1)))
         kernels_ns = int(device.kernel_ns(spans.start, spans.end).sum())
         all_ns = int(device.kernel_ns(device.span.start, device.span.end).sum())
         in_part = [s for p in of_device if (s := _of_phase(profile, device, _names(profile)[p], p))]
-        found += in_part
+        all_scopes += in_part
         if not in_part or kernels_ns < _ENOUGH * all_ns:
-            found.append(span_of(profile, device))
-    return tuple(found)
+            all_scopes.append(span_of(profile, device))
+    return tuple(all_scopes)
 
 
 @once_per_profile
