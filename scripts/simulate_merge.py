@@ -16,13 +16,13 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from gpuprof.ranks.work import FAN_IN, Partial
 
 from gpuprof.analyses.notes import OVERVIEW
 from gpuprof.analyses.reports import report
 from gpuprof.base.units import say_binary_bytes
 from gpuprof.model.analysis import FILE_PLACE
 from gpuprof.ranks.partial import FILES, analyses_of, job_profile, merged, reduced
+from gpuprof.ranks.work import FAN_IN, Partial
 from gpuprof.readers import read_profile
 
 # What the first screen of a job shows, and what compares ranks.
