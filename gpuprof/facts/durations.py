@@ -54,12 +54,12 @@ def figures_by_name(profile: Profile, table: str) -> Mapping[str, Figures]:
         OverflowError: The durations add up to more than 64 bits hold.
     """
     by_name = dict(durations_by_name(profile, table))
-    each: Iterable[Figures | None] = map(figures, by_name.values())
+    of_names: Iterable[Figures | None] = map(figures, by_name.values())
     is_worth_it = profile.is_large and profile.unrestricted.events >= _FEW * len(by_name)
     if is_worth_it and (threads := machine.thread_count(_THREADS)) > 1:
         with ThreadPoolExecutor(threads) as pool:
-            each = pool.map(figures, by_name.values())
-    return {name: of for name, of in zip(by_name, each, strict=True) if of is not None}
+            of_names = pool.map(figures, by_name.values())
+    return {name: of for name, of in zip(by_name, of_names, strict=True) if of is not None}
 
 
 def sums_by_name(profile: Profile, table: str) -> Mapping[str, Figures]:

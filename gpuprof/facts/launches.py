@@ -279,7 +279,7 @@ def launches(profile: Profile) -> Launches:
         times = Packed(parts[of_lane:], since_ns[of_lane:])
         for piece in pieces(size - 1):
             near = slice(piece.start, piece.stop + 1)
-            if (np.diff(times[near]) == 0)[np.diff(rows[near]) < 0].any():
+            if ((np.diff(times[near]) == 0) & (np.diff(rows[near]) < 0)).any():
                 rows[:] = rows[np.lexsort((rows, times[:]))]
                 break
         bounds[lane], low = (low, low + size), low + size

@@ -488,13 +488,13 @@ def _is_named(
         in_order = np.argsort(columns[0], kind="stable")
         chosen = in_order[is_known[in_order]]
         start, process, waiting, *source = (column[chosen] for column in columns)
-        launch_process = all_launches.process()
+        launch_process, launch_ns = all_launches.process(), all_launches.launch_ns[:]
         launch_stream = all_launches.of(recording.once(_streams_of))
         for waits in groups(process, waiting):
             is_of = (launch_process == process[waits[0]]) & (launch_stream == waiting[waits[0]])
             rows = np.flatnonzero(is_of[launch])
-            times = np.sort(all_launches.launch_ns[np.flatnonzero(is_of)])
-            launched = all_launches.launch_ns[launch[rows]]
+            times = np.sort(launch_ns[is_of])
+            launched = launch_ns[launch[rows]]
             before = np.append(_EARLIEST, times)[np.searchsorted(times, launched, side="left")]
             first = np.searchsorted(start[waits], before, side="left")
             count = np.searchsorted(start[waits], launched, side="right") - first

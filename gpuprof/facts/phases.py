@@ -261,7 +261,8 @@ def _kernels_by_step(
     stride = max(1, profile.events // max(_MOST_KERNELS, _KERNELS_PER_STEP * steps))
     columns, has_kernels = ("start_ns", "device_id", "name_id"), profile.has("kernels")
     kernels = profile.columns("kernels", *columns) if has_kernels else ()
-    rows = profile.loaded("kernels").rows_known() // stride if has_kernels else 0
+    # Each piece may have one more than its share; room that is not needed takes no memory.
+    rows = profile.loaded("kernels").rows_known() if has_kernels else 0
     parts = ([column[::stride].copy() for column in part] for part in kernels)
     start, device, name = columns_of(parts, len(columns), rows)
     numbers = _NUMBERS if stride == 1 else _NUMBERS_OF_SOME
@@ -393,12 +394,12 @@ def _names(series: StepWindows, profile: Profile) -> tuple[list[str], Int64s, In
     if series.source != DETECTED or not profile.has("nvtx_ranges", "api_calls"):
         return [series.text], np.zeros(steps, np.int64), np.zeros(steps, np.int64)
     parts, launched = named_parts(profile), launches(profile)
-    work = launched.activities
+    work, layer = launched.activities, launched.activities.layer
     is_opening = np.zeros(len(launched.order), bool)
     for rows in pieces(len(is_opening)):
         at = launched.order[rows]
         is_opening[rows] = places_in(series.start_ns, work.start_ns[at]) != NOT_FOUND
-        is_opening[rows] &= (work.device[at] == series.devices[0]) & (work.layer[at] == COMPUTE)
+        is_opening[rows] &= (work.device[at] == series.devices[0]) & (layer[at] == COMPUTE)
     openings = launched.take(np.flatnonzero(is_opening))
     label, section = np.full(steps, NO_RANGE), np.full(steps, NO_RANGE)
     for ranges, ordered in families(parts, openings):

@@ -33,7 +33,7 @@ from gpuprof.facts.moves import origins
 from gpuprof.facts.nvtx import NO_RANGE, OF_ONE_CALL
 from gpuprof.facts.pause_causes import pieces_of
 from gpuprof.facts.pauses import SHORT_WAIT_READS, pauses_of, short_waits
-from gpuprof.facts.timeline import LOCAL_COPY
+from gpuprof.facts.timeline import LOCAL_COPY, layer_of_copies
 from gpuprof.findings.scope import Finding, Scope, usual_of
 from gpuprof.model.analysis import reads
 from gpuprof.model.intervals import (
@@ -402,7 +402,7 @@ def _local_copies(scope: Scope) -> Iterator[Finding]:
         work = activities(scope.profile.unrestricted)
         copies = len(work.copies)
         is_here = work.device[:copies] == scope.device.number
-        rows = np.flatnonzero((work.layer[:copies] == LOCAL_COPY) & is_here)
+        rows = np.flatnonzero((layer_of_copies(work.copies) == LOCAL_COPY) & is_here)
         lengths = covered_within(exposed, work.start_ns[rows], work.end_ns(rows))
         rows, lengths = rows[lengths > 0], lengths[lengths > 0]
         if lengths.sum() < _MOST * exposed.length:

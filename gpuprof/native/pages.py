@@ -315,7 +315,7 @@ def _check(status: int) -> None:
 def _joined(pieces: Sequence[_Piece], fields: Sequence[Field]) -> Iterator[Decoded]:
     """The values of every field, of all pieces; all texts in order, NULL after them."""
     has_texts = any(spec.kind != INTEGERS for spec in fields)
-    threads = {id(held): held.handle for _, held in pieces if has_texts}
+    threads = {id(met): met.handle for _, met in pieces if has_texts}
     by_thread = {key: texts_listed(handle) for key, handle in threads.items()}
     texts = sorted({text for listed in by_thread.values() for text in listed})
     number = {text: place for place, text in enumerate(texts)}
@@ -333,5 +333,5 @@ def _joined(pieces: Sequence[_Piece], fields: Sequence[Field]) -> Iterator[Decod
             continue
         # The least number of a type is NULL, which as an index is the last one here.
         by_piece = zip(pieces, parts, strict=True)
-        codes = [numbers[id(held)][np.maximum(values, -1)] for (_, held), values in by_piece]
+        codes = [numbers[id(met)][np.maximum(values, -1)] for (_, met), values in by_piece]
         yield Decoded(codes, meanings, nulls, texts)

@@ -92,8 +92,8 @@ def effect(profile: Profile, changes: Sequence[str], steps: Steps) -> Effect:
     if steps.times is None and changed.gone is not None and len(graph.calls):
         # A recording lasts from the first operation to the last that is left; the program goes on.
         calls = len(graph.calls)
-        left = np.concatenate([np.arange(calls), calls + np.flatnonzero(~changed.gone)])
-        ends = 2 * left + 1
+        remaining = np.concatenate([np.arange(calls), calls + np.flatnonzero(~changed.gone)])
+        ends = 2 * remaining + 1
         last = ends[[graph.time_ns[ends].argmax()]]
         won_ns = (graph.time_ns[last] - replayed.at(last)).astype(np.float64)
     else:
