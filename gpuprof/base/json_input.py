@@ -90,9 +90,15 @@ def loads(text: str | bytes) -> Any:
     except (RecursionError, MemoryError) as error:
         raise LimitError(_TOO_DEEP) from error
     except ValueError as error:
-        msg = f"cut short or damaged ({error})"
+        msg = f"cut short or damaged ({_fault(error)})"
         raise JsonError(msg) from error
     return _checked(document)
+
+
+def _fault(error: ValueError) -> str:
+    """What a decoder says; each release of msgspec says in other words that a text is not UTF-8."""
+    is_encoding = isinstance(error, UnicodeDecodeError) or "UTF-8" in str(error)
+    return "not UTF-8" if is_encoding else str(error)
 
 
 def _checked(document: Any) -> Any:
@@ -144,7 +150,7 @@ def decode(data: bytes, expected: type[Decoded]) -> Decoded:
     except (RecursionError, MemoryError) as error:
         raise LimitError(_TOO_DEEP) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        msg = f"cut short or damaged ({error}; {len(data)} bytes)"
+        msg = f"cut short or damaged ({_fault(error)}; {len(data)} bytes)"
         raise JsonError(msg) from error
 
 
