@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+from threading import Timer
 
 import own_files
 import pyarrow as pa
@@ -194,18 +195,18 @@ def test_a_pipe_that_nobody_writes_into_is_waited_for_no_longer_than_a_while(tmp
 def test_a_program_that_writes_into_a_pipe_late_is_waited_for(tmp_path, monkeypatch):
     monkeypatch.setattr(inputs, "WRITER_WAIT_S", 0.01)
     os.mkfifo(tmp_path / "pipe")
+    # As long as the test reads too, the writer never finds a pipe that nobody reads.
     reading = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
     writing = os.open(tmp_path / "pipe", os.O_WRONLY)
-    os.close(reading)
-    read, write_end = os.pipe()
-    if os.fork() == 0:
-        os.read(read, 1)
+
+    def write() -> None:
         os.write(writing, SEEDS["nvprof.txt"])
-        os._exit(0)
-    os.close(writing)
-    os.write(write_end, b"x")
+        os.close(writing)
+
+    Timer(10 * inputs.WRITER_WAIT_S, write).start()
 
     assert read_profile(tmp_path / "pipe").origin.reader == "nvprof-text"
+    os.close(reading)
 
 
 @pytest.mark.parametrize("name", ["gpuprof.json", "process.json", "manifest.json"])
