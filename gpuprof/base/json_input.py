@@ -95,7 +95,7 @@ def loads(text: str | bytes) -> Any:
     return _checked(document)
 
 
-def _fault(error: ValueError) -> str:
+def _fault(error: Exception) -> str:
     """What a decoder says; each release of msgspec says in other words that a text is not UTF-8."""
     is_encoding = isinstance(error, UnicodeDecodeError) or "UTF-8" in str(error)
     return "not UTF-8" if is_encoding else str(error)
