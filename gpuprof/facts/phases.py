@@ -16,6 +16,7 @@ import numpy.typing as npt
 from gpuprof.base.errors import UsageError
 from gpuprof.base.statistics import median, quantiles
 from gpuprof.facts.launches import launches
+from gpuprof.facts.lost_calls import lost_threads
 from gpuprof.facts.numbers import columns_of, groups, pieces, rows_by
 from gpuprof.facts.nvtx import NO_RANGE, named_parts
 from gpuprof.facts.range_launches import families, holding, launches_within
@@ -169,8 +170,8 @@ def phases(profile: Profile) -> tuple[Phase, ...]:
     """The phases of the whole recording that have samples, that of the longest time first.
 
     A step is no sample that the recording cuts off: one without the work of its neighbours at
-    the recording's ends, and the last of steps without pauses between them, as the next one,
-    which would end it, was not recorded.
+    the recording's ends, one that ends after the calls of a thread are lost, and the last of steps
+    without pauses between them, as the next one, which would end it, was not recorded.
 
     Returns:
         None where nothing names steps and nothing repeats.
@@ -301,6 +302,7 @@ def _phases_of(
     busy = np.stack([_times(series, _kernels(device)) for device in step_devices])
     series = by_period(series)
     is_cut = _cut(series, busy.sum(axis=0), [device.span for device in step_devices])
+    is_cut |= series.end_ns > _lost_ns(series.process_id, profile)
     kind, is_unusual = kinds(groups(name, mixes(*counts), *(busy > 0).astype(np.int8)), is_cut)
     length = series.end_ns - series.start_ns
     if _ends_with_next(series):
@@ -412,6 +414,13 @@ def _names(series: StepWindows, profile: Profile) -> tuple[list[str], Int64s, In
     names = sorted({texts[index] for index in label.tolist()})
     places = {name: number for number, name in enumerate(names)}
     return names, np.array([places[texts[index]] for index in label.tolist()]), section
+
+
+def _lost_ns(process_id: int | None, profile: Profile) -> int:
+    """From when on steps lack what a thread launched: the last of all instants for never."""
+    lost = lost_threads(profile).items()
+    its = (last_ns for of, (_, last_ns) in lost if process_id in (None, of))
+    return min(its, default=np.iinfo(np.int64).max)
 
 
 def _cut(series: StepWindows, busy: Int64s, spans: Sequence[Intervals]) -> _Flags:

@@ -221,7 +221,7 @@ CAUSES: Final = {
         has_cost=False,
     ),
     "truncated": Cause(
-        "The records of a device end while the host goes on launching.",
+        "The records of a device, or of a thread, end while the host goes on launching.",
         "but its records end before the program does",
         order=1,
         has_cost=False,

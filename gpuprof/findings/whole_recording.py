@@ -19,6 +19,7 @@ from gpuprof.facts.activity_sums import SUM_READS, summed_up
 from gpuprof.facts.copies import end_name, sums_of, transfer_rows
 from gpuprof.facts.kernel_kinds import is_initial, may_initialise
 from gpuprof.facts.launches import LAUNCH_READS, first_calls, launches
+from gpuprof.facts.lost_calls import lost_threads
 from gpuprof.facts.numbers import (
     NOT_FOUND,
     different,
@@ -122,7 +123,9 @@ def _lacking(profile: Profile, devices: Sequence[DeviceTimeline]) -> Iterator[Fi
     if (why := incomplete(profile)) is not None:
         words = (why.phrase, 0, 0, "a whole recording", why.suggestion, "kernel_summary")
         yield Finding(why.cause, span_of(profile, of_most_kernels), *words)
-    elif (truncated := _truncated(profile.unrestricted)) is not None:
+    elif (
+        truncated := _lost_thread(profile.unrestricted) or _truncated(profile.unrestricted)
+    ) is not None:
         phrase, table = truncated
         last = max(devices, key=lambda device: int(device.span.end[-1]))
         suggestion = (
@@ -139,6 +142,18 @@ def _lacking(profile: Profile, devices: Sequence[DeviceTimeline]) -> Iterator[Fi
     recorded = [device.busy for device in timelines(profile.unrestricted)]
     if not any(len(busy[layer]) for busy in recorded for layer in (COMPUTE, COMMUNICATION)):
         yield _no_kernels(profile, max(devices, key=lambda device: device.span.length))
+
+
+def _lost_thread(recorded: Profile) -> tuple[str, str] | None:
+    """A thread whose calls stop while their numbers go on, and the table that tells more."""
+    if not (lost := lost_threads(recorded)):
+        return None
+    thread, last_ns = min(lost.values(), key=lambda of: of[1])
+    words = (
+        f"has no records of what thread {thread} launched after {last_ns / 1e9:.3f} s, as missing"
+        " numbers of calls show: steps from then on are left out"
+    )
+    return words, "phases"
 
 
 def _truncated(recorded: Profile) -> tuple[str, str] | None:

@@ -1,12 +1,15 @@
 """What a recording lacks, is of, or pays once: drawn and real."""
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from drawing import draw
 from measured import scope_of
 
+from gpuprof.facts.lost_calls import EVENTS_LOST
+from gpuprof.facts.phases import phases
 from gpuprof.facts.timeline import timeline_of, timelines
 from gpuprof.findings.findings import findings
 from gpuprof.findings.scope import scopes
@@ -69,6 +72,47 @@ def test_a_few_launches_may_be_lost(lost, is_said):
     profile = draw(**tables | {"kernels": tables["kernels"][:-lost]})
 
     assert bool(found(profile, "truncated")) is is_said
+
+
+def of_two_threads(number, lost):
+    """Steps of 40 launches by each of two threads, those of the second in the first half only.
+
+    The numbers of its calls are missing where these are lost; else the thread has ended.
+    """
+    kernels, calls, ranges, call = [], [], [], 0
+    for step in range(number):
+        at = step * 10 * MS
+        ranges.append((at, at + 9 * MS, {"text": f"step {step}"}))
+        for part, thread in itertools.product(range(40), (1, 2)):
+            is_there = thread == 1 or step < number // 2
+            call += is_there or lost
+            if is_there:
+                start, id_ = at + (2 * part + thread) * 50 * US, {"correlation_id": call}
+                calls.append((start, start + US, id_ | {"thread_id": thread}))
+                kernels.append((start + 10 * US, start + 50 * US, id_))
+    profile = draw(kernels=kernels, api_calls=calls, nvtx_ranges=ranges)
+    warning = f'nsys reported: "{EVENTS_LOST}."'
+    return profile, replace(profile, origin=replace(profile.origin, warnings=(warning,)))
+
+
+def test_steps_without_the_launches_of_a_thread_whose_calls_are_lost_are_no_samples():
+    silent, warned = of_two_threads(20, lost=True)
+
+    [one] = found(warned, "truncated")
+    [phase] = phases(warned)
+
+    assert "what thread 2 launched after 0.094 s" in one.phrase
+    assert len(phase.start_ns) == 9
+    assert phase.end_ns.max() <= 94 * MS
+    assert found(silent, "truncated") == []
+    assert sum(len(phase.start_ns) for phase in phases(silent)) == 19
+
+
+def test_a_thread_that_ends_loses_nothing():
+    _, warned = of_two_threads(20, lost=False)
+
+    assert found(warned, "truncated") == []
+    assert sum(len(phase.start_ns) for phase in phases(warned)) == 19
 
 
 def test_initial_values_are_no_training():

@@ -36,6 +36,10 @@ FIRST = {
         Insight(2, "no_tensor_cores", "convolveNd_dgrad_float_engine 13.2 %", 0.14),
         Insight(5, "truncated", "after 13 of 29 steps"),
     ],
+    "nsys-rep/hvarS__amlRoofline__report.nsys-rep": [
+        Insight(1, "between_steps", "sem_timedwait", 0.334),
+        Insight(4, "truncated", "thread 1932 launched after 37.626 s"),
+    ],
     f"{GINDA}h100_2gpu_1s.sqlite": [Insight(1, "exposed_host_copies", "host to device", 0.95)],
     f"{GINDA}mfu_2gpu_before.sqlite": [Insight(1, "host_late", "FSDP::pre_forward")],
     "kineto/hta_trace_diff__test__test.json.gz": [
