@@ -38,7 +38,7 @@ LAYERS = (
         "statistics",
     ),
     ("second_thread",),
-    ("secret_shapes", "secrets", "nsight", "json_input", "json_values", "manifest"),
+    ("secrets", "nsight", "json_input", "json_values", "manifest"),
     ("sweep_cells",),
     ("schema",),
     ("intervals", "origin"),
