@@ -13,8 +13,8 @@ from typing import Final, Self
 
 from gpuprof.base import machine
 from gpuprof.base.errors import GpuprofError
+from gpuprof.base.machine import check_measurable, memory_bytes
 from gpuprof.model import spilling
-from gpuprof.ranks.memory import check_measurable, memory_bytes
 from gpuprof.ranks.task import Loss, TaskResult
 from gpuprof.ranks.work import Work
 from gpuprof.ranks.work_plan import Task

@@ -12,7 +12,7 @@ from gpuprof.base.errors import (
     GpuprofError,
     UnknownFormatError,
 )
-from gpuprof.ranks.memory import peak_bytes
+from gpuprof.base.machine import peak_bytes
 from gpuprof.ranks.rank_files import has_changed
 from gpuprof.ranks.work import Fault, JobFile, Partial, Work, pack
 from gpuprof.ranks.work_plan import Node, Task, Tree

@@ -13,7 +13,7 @@ from gpuprof import sql
 from gpuprof.base import machine
 from gpuprof.base.errors import GpuprofError, MissingToolError
 from gpuprof.base.units import parse_decimal_bytes
-from gpuprof.ranks import memory, worker
+from gpuprof.ranks import worker
 from gpuprof.ranks.engine import run
 from gpuprof.ranks.rank_files import job_files
 from gpuprof.ranks.work import Settings
@@ -106,7 +106,7 @@ def test_a_file_that_takes_too_much_memory_is_left_out(job_of):
 
 
 def test_a_limit_that_cannot_be_watched_is_refused(job_of, monkeypatch):
-    monkeypatch.setattr(memory, "_STATUS", "/nowhere/{}")
+    monkeypatch.setattr(machine, "_STATUS", "/nowhere/{}")
     monkeypatch.setitem(sys.modules, "psutil", None)
 
     with pytest.raises(MissingToolError, match="--memory-limit needs the package psutil"):

@@ -1,13 +1,19 @@
-"""The tables of an export of Nsight Systems as those of the data model."""
+"""The tables of an export of Nsight Systems as those of the data model.
+
+Source: the export's own enums and descriptions of columns (nsys 2023.4, libexporter), nsys' recipe
+gpu_metric_util_map, and CUpti_ActivityMemory4 (https://docs.nvidia.com/cupti).
+"""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
+from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.pairs import pair_places
 from gpuprof.model.schema import BY_NAME
 from gpuprof.model.table import Computed, Flags, Part, Table, constant, translated
 from gpuprof.model.words import UNNAMED, Names, Values
@@ -19,8 +25,11 @@ from gpuprof.readers.nsys.columns import (
     Columns,
     Export,
     Numbers,
+    as_computed,
+    columns_at_once,
     first_known,
     in_machine,
+    low_bits,
     part,
     place,
     timed,
@@ -34,8 +43,10 @@ from gpuprof.readers.nsys.export_schema import (
     KERNEL,
     KERNEL_COLUMNS,
     MEMCPY,
+    MEMORY_OPERATIONS,
     MEMORY_USAGE,
     MEMSET,
+    METRIC_NAMES,
     NVTX,
     OVERHEADS,
     PAGE_FAULTS,
@@ -43,11 +54,14 @@ from gpuprof.readers.nsys.export_schema import (
     STRINGS,
     SYNCHRONIZATION,
 )
-from gpuprof.readers.nsys.gpu_metrics import gpu_metrics
-from gpuprof.readers.nsys.memory_usage import memory_events
 from gpuprof.readers.nsys.nvtx_texts import RangeTexts, nvtx_ranges
 from gpuprof.readers.nsys.peer_copies import memcpys
 
+_OF_HOST: Final = {"pageable", "pinned"}
+# The number of a release where the file does not name its own.
+_RELEASE: Final = (1,)
+# The bits of a metric's type that tell the GPU.
+_GPU_BITS: Final = 0xFF
 # Names of API calls end in the version that introduced the call (cudaLaunchKernel_v7000), which
 # nsys itself leaves out.
 _VERSION: Final = re.compile(r"_v[0-9]{4}\Z")
@@ -133,6 +147,104 @@ def _host_calls(of: Export, table: str, word: str) -> Part:
 
     keep = (*timed(of, table), in_order, Computed(("start", "end", *more), are_first))
     return part(of, table, columns, *keep, is_whole=lambda: True)
+
+
+def memory_events(of: Export) -> Part:
+    """Every allocation and release (``--cuda-memory-usage=true``), with the thread of its call.
+
+    CUPTI reports what is asked of CUDA, so an allocator that keeps blocks, such as PyTorch's,
+    counts with what it took. Host memory is that which CUDA allocated. Managed memory counts with
+    the device that it was allocated for, wherever its pages are.
+    """
+    columns: Columns = {
+        "start_ns": "start",
+        "process_id": PROCESS,
+        "device_id": _device(of),
+        "bytes": _signed_bytes(of),
+        "address": "address",
+    }
+    if of.has(RUNTIME, "globalTid", "correlationId"):
+        columns["thread_id"] = _thread(of)
+    # The threads are looked up for all rows at once.
+    return part(of, MEMORY_USAGE, columns, is_whole=lambda: True)
+
+
+def _device(of: Export) -> Computed | str:
+    """Its number in the machine; unknown for memory of the host."""
+    device = as_computed(in_machine(of, MEMORY_USAGE, "deviceId"))
+    host_kinds = [number for number, kind in of.memory_kinds.items() if kind in _OF_HOST]
+
+    def make(kind: Numbers, *columns: Numbers) -> Numbers:
+        numbers = device.make(*columns) if device.make else columns[0]
+        return np.where(np.isin(kind, host_kinds), UNKNOWN, numbers)
+
+    return Computed(("memKind", *device.reads), make) if of.has(MEMORY_USAGE, "memKind") else device
+
+
+def _signed_bytes(of: Export) -> Computed:
+    operations = of.select(MEMORY_OPERATIONS, id=int, name=str)
+    named = [number for number, name in operations if name.endswith("_DEALLOCATION")]
+
+    def make(size: Numbers, operation: Numbers) -> Numbers:
+        return np.where(np.isin(operation, named or _RELEASE), -size, size)
+
+    return Computed(("bytes", "memoryOperationType"), make)
+
+
+def _thread(of: Export) -> Computed:
+    def make(process: Numbers, call: Numbers) -> Numbers:
+        thread, calls = columns_at_once(of.stored(RUNTIME), ["globalTid", "correlationId"])
+        is_asked = np.isin(calls, call)
+        thread, calls = thread[is_asked], calls[is_asked]
+        order = np.lexsort((calls, low_bits(24)(thread)))
+        thread, calls = thread[order], calls[order]
+        pairs = np.stack([low_bits(24)(thread), calls]).astype(np.int64)
+        place = pair_places(pairs, low_bits(24)(process), call)
+        # What is not found has the last place.
+        return np.append(low_bits(0)(thread), UNKNOWN)[place]
+
+    return Computed(("globalPid", "correlationId"), make)
+
+
+def gpu_metrics(of: Export) -> Part:
+    """Every sample of GPU metrics (``--gpu-metrics-devices``), whatever its value.
+
+    A value holds from its time to the next sample's. The number of a metric is not the same in all
+    recordings, nor for all GPUs; a metric that nothing names is ``unknown``.
+    """
+    columns: Columns = {
+        "start_ns": "timestamp",
+        "device_id": Computed(("typeId",), _device_of(of)),
+        "metric": _metric(of),
+        "value": "value",
+    }
+    return part(of, GPU_METRICS, columns)
+
+
+def _device_of(of: Export) -> Any:
+    """From types to devices: their numbers in the machine, or those that CUDA gives them."""
+    ordinals = {gpu: number for _, number, gpu in of.device_numbers if isinstance(gpu, int)}
+    table = np.arange(_GPU_BITS + 1)
+    if ordinals and not of.machine_numbers:
+        # A GPU that no process uses has no number of CUDA's.
+        table = np.array([ordinals.get(gpu, UNKNOWN) for gpu in table.tolist()])
+    return lambda type_id: table[type_id & _GPU_BITS]
+
+
+def _metric(of: Export) -> Computed:
+    rows = of.select(METRIC_NAMES, typeId=int, metricId=int, metricName=str)
+    names = {(type_id, number): name for type_id, number, name in sorted(rows)}
+    words = [*dict.fromkeys(names.values()), "unknown"]
+    # What is not found has the last place: that of the unknown.
+    places = np.array([*map(words.index, names.values()), len(words) - 1])
+    pairs = np.array([*names], np.int64).reshape(-1, 2).T
+
+    def make(type_id: Numbers, number: Numbers) -> Numbers:
+        wide = (column.astype(np.int64, copy=False) for column in (type_id, number))
+        name_numbers: Numbers = places[pair_places(pairs, *wide)]
+        return name_numbers
+
+    return Computed(("typeId", "metricId"), make, lambda: words)
 
 
 # Table, the export's that gives rows of it, the columns without which that says nothing, and how.

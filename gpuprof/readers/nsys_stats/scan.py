@@ -10,9 +10,14 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from gpuprof.readers.nsys_stats.blocks import Block, ReportTitle
-from gpuprof.readers.nsys_stats.csv_tables import csv_block
 from gpuprof.readers.nsys_stats.markup import html_block, json_block
-from gpuprof.readers.nsys_stats.text_tables import box_block, column_block, line_end, text
+from gpuprof.readers.nsys_stats.text_tables import (
+    box_block,
+    column_block,
+    csv_block,
+    line_end,
+    text,
+)
 
 _PROCESSING: Final = re.compile(
     rb"^(?:Processing \[(?P<source>.*?)\] with \[(?P<path>[^\]]*?)(?P<name>\w+)\.py[^\]]*\]"

@@ -6,33 +6,54 @@ Source: https://github.com/openxla/xla, xla/backends/profiler/gpu/cupti_collecto
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
+from gpuprof.base import cuda
 from gpuprof.base.errors import (
     CorruptFileError,
     EmptyRecordingError,
     InputError,
     UnknownFormatError,
 )
+from gpuprof.base.json_values import integer
+from gpuprof.model import schema
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile
-from gpuprof.native.xspace import WireError, space
+from gpuprof.native.xspace import Plane, WireError, space
+from gpuprof.readers.common import vague_copies
+from gpuprof.readers.common.compact_columns import (
+    Lexicon,
+    gathered,
+    listed,
+    narrowed_part,
+)
 from gpuprof.readers.common.gunzip import MAGIC as GZIP_MAGIC
 from gpuprof.readers.input_format import Reader
-from gpuprof.readers.xplane import hip_names, plane_tables
-from gpuprof.readers.xplane.gpu_activities import GPU_PLANE, GpuActivities
+from gpuprof.readers.xplane import hip_names
+from gpuprof.readers.xplane.event_columns import batches
+from gpuprof.readers.xplane.gpu_activities import (
+    GPU_PLANE,
+    Chosen,
+    GpuActivities,
+    device_id,
+    numbers,
+)
 
+_API_CALL: Final = re.compile(rb"\x12.(?:cu(?:da)?[A-Z]|(?:__)?hip[A-Z])", re.DOTALL)
+_STEP: Final = "step_num"
+_STEP_TIMES_NS: Final = range(-(1 << 63), 1 << 63)
 _HOST: Final = "/host:"
 _TPU: Final = "/device:TPU"
 _ENVIRONMENT: Final = "Task Environment"
 # Any other number is not nanoseconds since 1970.
-_TIMES: Final = range(1 << 62)
+_EPOCHS_NS: Final = range(1 << 62)
 _HINT: Final = "Record again where the profiler finds CUPTI, with work on the GPU in between."
 # A first plane whose name follows its length, at once or after the plane's number.
 _FIRST_PLANE: Final = re.compile(
@@ -50,14 +71,14 @@ def read(path: Path) -> Profile:
         EmptyRecordingError: No activity of a GPU is in it.
     """
     try:
-        origin, devices, make_tables = _recorded(path)
+        origin, gpus, make_tables = _recorded(path)
     except (WireError, OverflowError) as error:
         msg = f"{path}: not a complete XPlane file ({error})"
         raise CorruptFileError(msg, "Was it cut short, or copied as text?") from error
     # The file is no longer in memory when the tables are made.
-    tables, notes = make_tables()
+    recorded, notes = make_tables()
     origin = replace(origin, warnings=(*origin.warnings, *notes))
-    return Profile(origin, tables | {"devices": devices})
+    return Profile(origin, recorded | {"devices": gpus})
 
 
 def _recorded(
@@ -76,8 +97,7 @@ def _recorded(
     gpus = [plane for plane in profile.planes if GPU_PLANE.match(plane.name)]
     hosts = [plane for plane in profile.planes if plane.name.startswith(_HOST)]
     is_rocm = hip_names.is_rocm(gpus, hosts)
-    activities, api_calls = GpuActivities(gpus), plane_tables.api_calls(hosts)
-    steps = plane_tables.steps(hosts)
+    activities, calls, ranges = GpuActivities(gpus), api_calls(hosts), steps(hosts)
     if not len(activities):
         reason = f": {profile.errors[0]}" if profile.errors else ""
         if not gpus and any(plane.name.startswith(_TPU) for plane in profile.planes):
@@ -93,12 +113,127 @@ def _recorded(
         source=path,
         reader=READER.name,
         tool="xprof",
-        epoch_ns=next((s for s in starts if isinstance(s, int) and s in _TIMES), None),
+        epoch_ns=next((s for s in starts if isinstance(s, int) and s in _EPOCHS_NS), None),
         warnings=tuple(f"The profiler reported: {t}" for t in (*profile.errors, *profile.warnings)),
         host=profile.hosts[0] or None if len(profile.hosts) == 1 else None,
     )
-    tables = partial(plane_tables.tables, activities, api_calls, steps, is_rocm=is_rocm)
-    return origin, plane_tables.devices(gpus), tables
+    make_tables = partial(tables, activities, calls, ranges, is_rocm=is_rocm)
+    return origin, devices(gpus), make_tables
+
+
+def tables(
+    activities: GpuActivities, calls: pa.Table, ranges: pa.Table, *, is_rocm: bool
+) -> tuple[dict[str, pa.Table], list[str]]:
+    """The tables of activities, calls and steps, and what a reader of the numbers must know."""
+    if is_rocm:
+        directions = hip_names.directions(calls)
+        copies = activities.memcpys_of_rocm(directions)
+    else:
+        directions, copies = {}, activities.memcpys()
+    recorded = {
+        "kernels": schema.KERNELS.narrow(activities.kernels()),
+        "memcpys": schema.MEMCPYS.narrow(copies),
+        "memsets": schema.MEMSETS.narrow(activities.memsets()),
+        "nvtx_ranges": ranges,
+    }
+    # These two are there only where the profiler was told to, and in newer versions.
+    optional = {
+        "graph_launches": schema.GRAPH_LAUNCHES.narrow(activities.graph_launches()),
+        "api_calls": calls,
+    }
+    recorded |= {name: table for name, table in optional.items() if table.num_rows}
+    if not is_rocm:
+        return recorded, []
+    kinds, ids = (listed(copies[n].combine_chunks()) for n in ("memcpy_kind", "correlation_id"))
+    local = [-1 if n is None else n for k, n in zip(kinds, ids, strict=True) if k == "DtoD"]
+    return recorded, [*vague_copies.notes(local, directions.keys(), activities.devices)]
+
+
+def devices(gpus: Sequence[Plane]) -> pa.Table:
+    """The GPUs that the profiler saw, whether they were used or not."""
+    rows = []
+    for plane in gpus:
+        plane_stats = {name: _amount(value) for name, value in plane.stats.items()}
+        major, minor = (plane_stats.get(f"compute_cap_{part}") for part in ("major", "minor"))
+        row = {
+            "device_id": device_id(plane),
+            "total_memory_bytes": plane_stats.get("memory_size"),
+            "memory_bandwidth_bytes_per_s": plane_stats.get("memory_bandwidth"),
+            "compute_capability": None if major is None else f"{major}.{minor or 0}",
+            "multiprocessors": plane_stats.get("core_count") or None,
+        }
+        rows.append(row)
+    return schema.DEVICES.table(rows)
+
+
+def api_calls(hosts: Iterable[Plane]) -> pa.Table:
+    """The host's calls.
+
+    Raises:
+        WireError: An event breaks off.
+    """
+    names, parts = Lexicon(), []
+    for host in hosts:
+        is_of_hip = host.name == hip_names.CALLS_PLANE
+        kinds = None if is_of_hip else host.event_metadata_with(_API_CALL)
+        for line in host.lines if kinds is None or kinds else ():
+            for batch in batches(host, line, ("correlation_id",), kinds):
+                part = {
+                    "start_ns": batch.start_ns,
+                    "duration_ns": batch.duration_ns,
+                    "name": batch.names(names, hip_names.call_name if is_of_hip else str),
+                    "thread_id": np.full(len(batch), line.line_id),
+                    **numbers(batch, ("correlation_id",)),
+                }
+                parts.append(narrowed_part(part))
+    columns = gathered(parts)
+    is_chosen = np.ones(len(columns.get("name", ())), np.bool_)
+    calls = Chosen(columns, {"name": names.texts}, is_chosen)
+    start_ns = calls.column("start_ns")
+    table = pa.table(
+        {
+            "start_ns": pa.array(start_ns),
+            "end_ns": pa.array(start_ns + calls.column("duration_ns")),
+            "api": calls.names.mapped(cuda.api).array(pa.string()),
+            "name": calls.names.array(pa.string()),
+            "thread_id": pa.array(calls.column("thread_id")),
+            "correlation_id": calls.number("correlation_id"),
+        }
+    )
+    return schema.API_CALLS.narrow(table)
+
+
+def steps(hosts: Iterable[Plane]) -> pa.Table:
+    """The script's steps, which have a number: ``train#5``."""
+    rows = [
+        {
+            "start_ns": event.start_ns,
+            "end_ns": event.end_ns,
+            "text": f"{event.metadata.name}#{host.stats_of(event).get(_STEP)!s}",
+            "domain": "",
+            "range_kind": "annotation",
+            "thread_id": line.line_id,
+        }
+        for host in hosts
+        for line in host.lines
+        for event in host.events_with(line, _STEP)
+    ]
+    if any(
+        step["start_ns"] not in _STEP_TIMES_NS or step["end_ns"] not in _STEP_TIMES_NS
+        for step in rows
+    ):
+        msg = "the time of a step is too large"
+        raise OverflowError(msg)
+    return schema.NVTX_RANGES.table(sorted(rows, key=lambda row: row["start_ns"]))
+
+
+def _amount(value: object) -> int | None:
+    """A number that a column holds and that is not below 0; None for any other value."""
+    try:
+        amount = integer(value)
+    except OverflowError:
+        return None
+    return amount if amount is not None and amount >= 0 else None
 
 
 _GIVES: Final = (
