@@ -126,18 +126,16 @@ def library() -> ctypes.CDLL | None:
         return None
     folder = Path(__file__).parent
     files = (folder / f"_core{suffix}" for suffix in EXTENSION_SUFFIXES)
-    for file in files:
-        if file.exists():
-            try:
-                functions = ctypes.CDLL(str(file))
-            except OSError:
-                return None  # built for another machine
-            return _typed(functions) if all(hasattr(functions, n) for n in _NEWEST) else None
-    return None
-
-
-def _typed(functions: ctypes.CDLL) -> ctypes.CDLL:
-    """Say what functions take and return: without it, ctypes would cut pointers in half."""
+    file = next((file for file in files if file.exists()), None)
+    if file is None:
+        return None
+    try:
+        functions = ctypes.CDLL(str(file))
+    except OSError:
+        return None  # built for another machine
+    if not all(hasattr(functions, name) for name in _NEWEST):
+        return None
+    # What functions take and return: without it, ctypes would cut pointers in half.
     for name, arguments in _ARGUMENTS.items():
         getattr(functions, name).argtypes = arguments
     for kind, names in _RETURNED.items():

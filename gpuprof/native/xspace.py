@@ -335,8 +335,17 @@ def _line(data: Octets) -> Line:
     while position < len(data):
         if data[position] == _EVENT_TAG:
             position = _keep_events(data, position, begins, ends)
-        else:
-            position = _keep_field(data, position, numbers, texts)
+            continue
+        tag, after = varint(data, position)
+        number, position = varint(data, after)
+        if tag & 7 == VARINT:
+            numbers[tag >> 3] = number
+            continue
+        if tag & 7 != BYTES or position + number > len(data):
+            msg = f"byte {after}: a line breaks off"
+            raise WireError(msg)
+        texts[tag >> 3] = data[position : position + number]
+        position += number
     name = texts.get(_LINE_DISPLAY_NAME) or texts.get(_LINE_NAME, b"")
     start_ns = signed(numbers.get(_LINE_START_NS, 0))
     return Line(signed(numbers.get(_LINE_ID, 0)), _text(name), start_ns, data, begins, ends)
@@ -360,22 +369,6 @@ def _keep_events(data: Octets, position: int, begins: "array[int]", ends: "array
         position += length
         ends.append(position)
     return position
-
-
-def _keep_field(
-    data: Octets, position: int, numbers: dict[int, int], texts: dict[int, Octets]
-) -> int:
-    """Keep a field of a line that is no event, and say where the next begins."""
-    tag, position = varint(data, position)
-    number, after = varint(data, position)
-    if tag & 7 == VARINT:
-        numbers[tag >> 3] = number
-        return after
-    if tag & 7 != BYTES or after + number > len(data):
-        msg = f"byte {position}: a line breaks off"
-        raise WireError(msg)
-    texts[tag >> 3] = data[after : after + number]
-    return after + number
 
 
 def _event_metadata(entry: Octets, names: Mapping[int, str]) -> tuple[int, EventMetadata]:

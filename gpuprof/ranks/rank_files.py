@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from gpuprof.base.errors import GpuprofError, InputError
@@ -67,7 +68,9 @@ def file_of_rank(paths: Sequence[str], rank: int) -> Path:
     ]
     named = dict(zip(files, ranks_of_names([file.name for file in files]), strict=True))
     for file in sorted(files, key=lambda file: named[file] != rank):
-        recorded = _recorded_rank(file)
+        recorded = None
+        with suppress(GpuprofError), inputs.copies_discarded():
+            recorded = file_of(read_profile(file)).rank
         if rank == (named[file] if recorded is None else recorded):
             return file
     ranks = sorted(number for number in named.values() if number is not None)
@@ -75,15 +78,6 @@ def file_of_rank(paths: Sequence[str], rank: int) -> Path:
     of_files = f"{files[0]} is not" if len(files) == 1 else f"none of {len(files):,} files is"
     msg = f"{of_files} of rank {rank}"
     raise InputError(msg, hint)
-
-
-def _recorded_rank(file: Path) -> int | None:
-    """The rank that a file itself records; None where it records none or cannot be read."""
-    try:
-        with inputs.copies_discarded():
-            return file_of(read_profile(file)).rank
-    except GpuprofError:
-        return None
 
 
 def has_changed(file: JobFile) -> bool:
