@@ -95,19 +95,16 @@ def finding(rows: list[Row]) -> str:
     return f"{name} takes {say_share(share)} of the kernel time"
 
 
-def _most(rows: list[Row]) -> str:
-    """How few kernels take most of the time; empty where that says no more than the bars."""
+def bars(rows: list[Row]) -> Bars:
+    """A bar per row of `top`; kernels of communication apart from those that compute."""
+    names, figures, parts, notes = [], [], [], []
     named = [row["share"] for row in rows if row["name"] != REMAINDER]
     sums = [] if None in named else [*accumulate(named)]
     number = next((place for place, share in enumerate(sums, start=1) if share >= _MUCH), 0)
     count = sum(row["kernels"] for row in rows)
-    is_known = number not in {0, 1, count}
-    return f"{number} of {count} kernels take {say_share(sums[number - 1])}" if is_known else ""
-
-
-def bars(rows: list[Row]) -> Bars:
-    """A bar per row of `top`; kernels of communication apart from those that compute."""
-    names, figures, parts, notes = [], [], [], [_most(rows)]
+    # Where one takes most of the time, or only all do, the bars say so.
+    if number not in {0, 1, count}:
+        notes.append(f"{number} of {count} kernels take {say_share(sums[number - 1])}")
     for place, row in enumerate(rows):
         share = None if row["share"] is None else say_share(row["share"])
         calls = None if row["calls"] is None else counted(row["calls"], "call", "calls")
@@ -123,8 +120,7 @@ def bars(rows: list[Row]) -> Bars:
         names.append(name)
         figures.append(figure)
     looks = tuple(dict.fromkeys(part.look for part in parts))
-    note = "; ".join(filter(None, notes))
-    return Bars(names, parts, looks, figures, "time, summed over devices", note)
+    return Bars(names, parts, looks, figures, "time, summed over devices", "; ".join(notes))
 
 
 CHART: Final = Chart(

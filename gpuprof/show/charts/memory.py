@@ -66,27 +66,27 @@ def panels(rows: list[Row], names: DeviceNames = NO_NAMES) -> list[Columns]:
     places = {place: [*of] for place, of in groupby(rows, key=_place)}
     peaks = {place: max(row["most_bytes"] for row in of) for place, of in places.items()}
     shown = sorted(sorted(peaks, key=lambda place: -peaks[place])[:_MOST], key=str)
-    return [
-        Columns(
-            _series(places[place]),
-            names.in_text(_name(places[place][0])),
-            SINCE_ORIGIN if place == shown[-1] else "",
-            unit="B",
-            edges=[*(row["start_ns"] for row in places[place]), places[place][-1]["end_ns"]],
-            inches=1.6,
-            is_over_time=True,
+    of_places = []
+    for place in shown:
+        slices = places[place]
+        unused = [max((row["reserved_bytes"] or 0) - row["most_bytes"], 0) for row in slices]
+        series = [
+            (_THROUGHOUT, [row["least_bytes"] for row in slices]),
+            (_FOR_A_WHILE, [row["most_bytes"] - row["least_bytes"] for row in slices]),
+            *([(_UNUSED, unused)] if any(unused) else []),
+        ]
+        of_places.append(
+            Columns(
+                series,
+                names.in_text(_name(slices[0])),
+                SINCE_ORIGIN if place == shown[-1] else "",
+                unit="B",
+                edges=[*(row["start_ns"] for row in slices), slices[-1]["end_ns"]],
+                inches=1.6,
+                is_over_time=True,
+            )
         )
-        for place in shown
-    ]
-
-
-def _series(rows: list[Row]) -> list[tuple[Look, list[float]]]:
-    unused = [max((row["reserved_bytes"] or 0) - row["most_bytes"], 0) for row in rows]
-    return [
-        (_THROUGHOUT, [row["least_bytes"] for row in rows]),
-        (_FOR_A_WHILE, [row["most_bytes"] - row["least_bytes"] for row in rows]),
-        *([(_UNUSED, unused)] if any(unused) else []),
-    ]
+    return of_places
 
 
 def _place(row: Row) -> tuple[Any, Any]:

@@ -40,12 +40,8 @@ def picture(results: Results) -> Picture:
         return Picture("", OPERATOR_RATES.table([]), [])
     most = max(rows, key=lambda row: int(row["excess_ns"]))
     finding = f"{_name(most)} takes {say_ns(most['excess_ns'])} more than its GPU needs"
-    return Picture(finding, OPERATOR_RATES.table(shown), [_bars(shown, len(rows) - len(shown))])
-
-
-def _bars(rows: list[Row], left_out: int) -> Bars:
     parts, figures = [], []
-    for place, row in enumerate(rows):
+    for place, row in enumerate(shown):
         needed_ns = row["total_ns"] - row["excess_ns"]
         is_memory = row["limited_by"] == "memory"
         rate = say_rate(row["bytes_per_s"]) if is_memory else format_flops(row["flops_per_s"])
@@ -57,10 +53,12 @@ def _bars(rows: list[Row], left_out: int) -> Bars:
         ]
         figures.append(figure)
     looks = tuple(dict.fromkeys(part.look for part in sorted(parts, key=lambda p: p.start > 0)))
+    left_out = len(rows) - len(shown)
     remainder = counted(left_out, "other operator", "other operators")
     note = f"not drawn: {remainder} of known work" if left_out else ""
     label = "time of the kernels that operators launched, summed over devices"
-    return Bars([_name(row) for row in rows], parts, looks, figures, label, note)
+    bars = Bars([_name(row) for row in shown], parts, looks, figures, label, note)
+    return Picture(finding, OPERATOR_RATES.table(shown), [bars])
 
 
 def _name(row: Row) -> str:

@@ -155,10 +155,27 @@ class _Trace:
         """Name, type and attributes of a node."""
         if kind != OPERATION:
             label, thread = self._calls[item]
-            return self._of_host(kind, -1 if kind == WORK else label, thread)
+            key = kind, -1 if kind == WORK else label, thread
+            if key not in self._hosts:
+                name = "host work" if kind == WORK else self._graph.calls.labels[label]
+                self._hosts[key] = (
+                    _field(2, f"{name} (wait)" if kind == WAIT else name)
+                    + _field(3, _COMP)
+                    + _attribute("is_cpu_op", _BOOL, 1)
+                    + _attribute("tid", _INT64, thread)
+                )
+            return self._hosts[key]
         o, row = self._graph.operations, item - len(self._graph.calls)
         if self.ranks.message[row] != NOT_FOUND:
-            return self._message(row, rank)
+            ranks = self.ranks
+            sender, receiver = int(ranks.sender[row]), int(ranks.receiver[row])
+            return (
+                self._on_device(row, _SEND if rank == sender else _RECEIVE)
+                + _attribute("comm_src", _INT32, sender)
+                + _attribute("comm_dst", _INT32, receiver)
+                + _attribute("comm_tag", _INT32, int(ranks.message[row]))
+                + _attribute("comm_size", _INT64, int(self._bytes[row]))
+            )
         label = o.labels[o.label[row]]
         if label.kind == COLLECTIVE:
             return self._collective(row)[0]
@@ -166,18 +183,6 @@ class _Trace:
         node_type = _COMP if is_load == is_store else _LOAD if is_load else _STORE
         size = int(self._bytes[row]) if label.kind == COPY else UNKNOWN
         return self._on_device(row, node_type) + _attribute("tensor_size", _UINT64, size)
-
-    def _of_host(self, kind: int, label: int, thread: int) -> bytes:
-        key = kind, label, thread
-        if key not in self._hosts:
-            name = "host work" if kind == WORK else self._graph.calls.labels[label]
-            self._hosts[key] = (
-                _field(2, f"{name} (wait)" if kind == WAIT else name)
-                + _field(3, _COMP)
-                + _attribute("is_cpu_op", _BOOL, 1)
-                + _attribute("tid", _INT64, thread)
-            )
-        return self._hosts[key]
 
     def _on_device(self, row: int, node_type: int) -> bytes:
         o = self._graph.operations
@@ -190,18 +195,6 @@ class _Trace:
                 + _attribute("stream", _INT64, key[2])
             )
         return self._of_devices[key]
-
-    def _message(self, row: int, rank: int) -> bytes:
-        """A copy between two devices, on one of them."""
-        ranks = self.ranks
-        sender, receiver = int(ranks.sender[row]), int(ranks.receiver[row])
-        return (
-            self._on_device(row, _SEND if rank == sender else _RECEIVE)
-            + _attribute("comm_src", _INT32, sender)
-            + _attribute("comm_dst", _INT32, receiver)
-            + _attribute("comm_tag", _INT32, int(ranks.message[row]))
-            + _attribute("comm_size", _INT64, int(self._bytes[row]))
-        )
 
     def _collective(self, row: int) -> tuple[bytes, bool]:
         """A communication kernel, and whether a simulator knows all of it."""

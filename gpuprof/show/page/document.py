@@ -93,7 +93,8 @@ def html(document: Document) -> str:
     titles = {table.key: table.title for table in document.tables if table.key}
     environment.filters |= {
         "bound": bound,
-        "breakable": _breakable,
+        # A name may be broken after what parts its words, and is cut where it is endless.
+        "breakable": lambda name: Markup("<wbr>").join(pieces(shortened(name, _LONGEST_NAME))),
         "apart": lambda names: shortened_apart([*map(clean, names)], _LONGEST_NAME),
         "linked": partial(_linked, titles),
         "figures_strong": _figures_strong,
@@ -114,11 +115,6 @@ def html(document: Document) -> str:
         page=document, titles=titles, style=style, script=script, policy=policy,
         version=__version__,
     )  # fmt: skip
-
-
-def _breakable(name: str) -> Markup:
-    """A name that may be broken after what parts its words, and is cut where it is endless."""
-    return Markup("<wbr>").join(pieces(shortened(name, _LONGEST_NAME)))
 
 
 def _figures_strong(text: str) -> Markup:

@@ -49,7 +49,11 @@ def ranks_figure(result: Report) -> Figure:
     # Own times beside the median in the phase of most time.
     of_phase = [row for row in of_ranks if row["phase"] == of_ranks[0]["phase"]]
     ratios = {row["device_id"]: row["own_ratio"] for row in of_phase if row["own_ratio"]}
-    late = _late(result, devices, {row["device_id"] for row in of_ranks if row["is_slow"]})
+    late = {row["device_id"]: "slow" for row in of_ranks if row["is_slow"]}
+    # As findings name them.
+    awaited = {row["where"] for row in result.rows("findings") if row["cause"] in _WAITING}
+    named = (device for device in devices if names.in_words([device]) in awaited)
+    late |= dict.fromkeys(named, "the others wait for it")
     by_lateness = sorted(devices, key=lambda device: (device not in late, -ratios.get(device, 0)))
     # One that is there: of an even number the lower one.
     middle = sorted(ratios, key=lambda device: ratios[device])[(len(ratios) - 1) // 2 :][:1]
@@ -66,14 +70,6 @@ def ranks_figure(result: Report) -> Figure:
     data["in_step"] = _in_step(_rows(result, "ranks_in_step", chosen), place)
     data["steps"] = sorted(row["start_ns"] for row in _rows(result, "steps", devices[:1]))
     return Figure("ranks-over-time", shown.finding, _CAPTION, "ranks", data, "ranks")
-
-
-def _late(result: Report, devices: list[int], slow: set[int]) -> dict[int, str]:
-    """What is said of slow devices, and of those that others wait for, as findings name them."""
-    awaited = {row["where"] for row in result.rows("findings") if row["cause"] in _WAITING}
-    late = dict.fromkeys(slow, "slow")
-    named = (device for device in devices if result.device_names.in_words([device]) in awaited)
-    return late | dict.fromkeys(named, "the others wait for it")
 
 
 def _rows(result: Report, name: str, devices: Collection[int]) -> list[Row]:

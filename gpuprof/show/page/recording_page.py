@@ -84,6 +84,35 @@ _ORIGIN: Final = {
     "variant": "Variant",
     "recorded_at": "Recorded",
 }
+# Charts that a page draws as pictures do, by the table that they are drawn from: the table that
+# tells more, and the caption.
+_AS_PICTURES: Final = {
+    "gpu_metrics_over_time": (
+        gpu_metrics.CHART,
+        "gpu_metric_means",
+        (
+            "Samples of GPU metrics, over the same time as the timeline. The darker, the more of"
+            " its peak; metrics that stay below 1 % are left out."
+        ),
+    ),
+    "steps": (
+        steps.CHART,
+        "phases",
+        (
+            "What the time of each step went to, on the device that computes most. Pale: warm-up"
+            " and steps that are cut off. Dashed: the median of the phase. Pink, where a column is"
+            " the mean of several steps: from the shortest to the longest."
+        ),
+    ),
+    "operator_rates": (
+        roofline.CHART,
+        "operator_rates",
+        (
+            "Time of the kernels of each operator with tensors of the same shapes. The coloured"
+            " part is what its FLOPs and bytes take at the peaks of the GPU, whichever is longer."
+        ),
+    ),
+}
 # What takes less has no chart.
 _LEAST_SHARE: Final = 0.01
 _LEAST_STEPS: Final = 2
@@ -202,6 +231,9 @@ def figures(result: Report, path: Prediction | None = None) -> list[Figure]:
     on_left_out = f" Shown: {words}. gpuprof report --{option} N --html shows {option} N alone."
     on_left_out *= bool(words)
 
+    of_steps = result.tables.get("steps")
+    numbers = () if of_steps is None else {*of_steps.column("step").to_pylist()}
+
     def chosen(name: str) -> list[Row]:
         return [row for row in result.rows(name) if row["device_id"] in devices]
 
@@ -209,11 +241,11 @@ def figures(result: Report, path: Prediction | None = None) -> list[Figure]:
         "placement": lambda: _placement(result),
         "breakdown": lambda: [breakdown(chosen("breakdown"), on_left_out, result.device_names)],
         "lanes": lambda: [_timeline(result, chosen, on_left_out, path)],
-        "gpu_metrics_over_time": lambda: _gpu_metrics(result, on_left_out),
+        "gpu_metrics_over_time": lambda: _picture("gpu_metrics_over_time", result, on_left_out),
         "ranks_over_time": lambda: [ranks_figure(result)],
-        "steps": lambda: _steps(result),
+        "steps": lambda: _picture("steps", result) if len(numbers) >= _LEAST_STEPS else [],
         "top_activities": lambda: _kernels(result),
-        "operator_rates": lambda: _roofline(result),
+        "operator_rates": lambda: _picture("operator_rates", result),
         "peer_matrix": lambda: _copies(result),
         "utilisation_over_time": lambda: [
             _utilisation(result, chosen("utilisation_over_time"), on_left_out)
@@ -229,6 +261,16 @@ def figures(result: Report, path: Prediction | None = None) -> list[Figure]:
     )
     called = result.device_names.in_text
     return [figure._replace(title=called(figure.title)) for figure in drawn]
+
+
+def _picture(table: str, result: Report, on_left_out: str = "") -> list[Figure]:
+    """A chart of `_AS_PICTURES`, if there is anything to draw."""
+    chart, further, caption = _AS_PICTURES[table]
+    shown = chart.picture(of_report(result))
+    if not shown.panels:
+        return []
+    name = chart.name.replace("_", "-")
+    return [figure(name, shown.finding, caption + on_left_out, shown.panels, further)]
 
 
 def _placement(result: Report) -> list[Figure]:
@@ -297,30 +339,6 @@ def _timeline(
     return Figure("timeline", "What each device did when", caption, "timeline", data)
 
 
-def _gpu_metrics(result: Report, on_left_out: str) -> list[Figure]:
-    """How much of its peak each part of the devices is used, on the axis of the timeline."""
-    shown = gpu_metrics.picture(of_report(result))
-    caption = (
-        "Samples of GPU metrics, over the same time as the timeline. The darker, the more of its"
-        f" peak; metrics that stay below 1 % are left out.{on_left_out}"
-    )
-    if not shown.panels:
-        return []
-    return [figure("gpu-metrics", shown.finding, caption, shown.panels, "gpu_metric_means")]
-
-
-def _steps(result: Report) -> list[Figure]:
-    if len({*result.tables["steps"]["step"].to_pylist()}) < _LEAST_STEPS:  # type: ignore[index]
-        return []
-    shown = steps.picture(of_report(result))
-    caption = (
-        "What the time of each step went to, on the device that computes most. Pale: warm-up and"
-        " steps that are cut off. Dashed: the median of the phase."
-        " Pink, where a column is the mean of several steps: from the shortest to the longest."
-    )
-    return [figure("steps", shown.finding, caption, shown.panels, "phases")]
-
-
 def _kernels(result: Report) -> list[Figure]:
     """The kernels that take most time; of a summary those that it lists first."""
     rows = result.rows("kernel_summary") or [
@@ -342,18 +360,6 @@ def _kernels(result: Report) -> list[Figure]:
     bars = kernels.bars(costliest)
     caption += f" {capital(bars.note)}." * bool(bars.note)
     return [figure("kernels", kernels.finding(costliest), caption, [bars], table)]
-
-
-def _roofline(result: Report) -> list[Figure]:
-    """What operators take beside what their GPU needs for them."""
-    shown = roofline.picture(of_report(result))
-    caption = (
-        "Time of the kernels of each operator with tensors of the same shapes. The coloured part is"
-        " what its FLOPs and bytes take at the peaks of the GPU, whichever is longer."
-    )
-    if not shown.panels:
-        return []
-    return [figure("roofline", shown.finding, caption, shown.panels, "operator_rates")]
 
 
 def _transfer_share(result: Report) -> tuple[float, str]:
