@@ -16,8 +16,7 @@ from gpuprof.readers.inputs import AnyPath
 from gpuprof.show.charts import sweeps
 from gpuprof.show.charts.figure import figure_of
 from gpuprof.show.notebook import SWEEP_CHARTS, Summary, sweep_summary
-from gpuprof.show.sweep_files import save, sweep_page
-from gpuprof.show.sweep_results import headline, notes
+from gpuprof.show.sweep_results import headline, notes, save, sweep_page
 from gpuprof.sweeps.break_even import break_evens
 from gpuprof.sweeps.execution import run_sweep
 from gpuprof.sweeps.results import Results

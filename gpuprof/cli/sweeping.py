@@ -16,8 +16,7 @@ from gpuprof.cli.commands import values_of
 from gpuprof.cli.terminal import page
 from gpuprof.launch import check_recorder, check_system
 from gpuprof.show.output import write_stdout
-from gpuprof.show.sweep_files import save
-from gpuprof.show.sweep_results import sweep_text
+from gpuprof.show.sweep_results import save, sweep_text
 from gpuprof.sweeps.execution import commands, run_sweep
 from gpuprof.sweeps.results import cells_to_compare, failed_cells
 from gpuprof.sweeps.sweep_file import planned

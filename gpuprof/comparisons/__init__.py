@@ -52,13 +52,13 @@ from gpuprof.comparisons.measure.labelled_runs import Recording, labelled
 from gpuprof.comparisons.measure.matching import matched
 from gpuprof.comparisons.measure.measured_runs import (
     METRICS,
+    Measurements,
     Variant,
     is_same,
     median_figures,
     run_rows,
     variant_row,
 )
-from gpuprof.comparisons.measure.measurements import Measurements
 from gpuprof.comparisons.result_tables import (
     COMPARABILITY,
     DIFFERENCES,

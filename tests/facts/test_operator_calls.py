@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gpuprof.facts.operator_work import NAMES, inputs_of, work_of
+from gpuprof.facts.operator_calls import NAMES, inputs_of, work_of
 
 
 def work(name, shapes, types=(), values=()):

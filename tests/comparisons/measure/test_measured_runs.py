@@ -6,7 +6,7 @@ import pytest
 from drawing import draw
 
 from gpuprof.comparisons import comparison
-from gpuprof.comparisons.measure import measurements
+from gpuprof.comparisons.measure import measured_runs
 from gpuprof.comparisons.measure.compared_steps import STEP
 from gpuprof.facts.copies import copy_rows
 from gpuprof.facts.timeline import timelines
@@ -47,16 +47,16 @@ def test_recordings_measured_one_by_one_compare_as_those_measured_together(
         return comparison({"a": _recording(names, **drawn), "b": _recording(other, **other_drawn)})
 
     together = compared()
-    monkeypatch.setattr(measurements, "_LARGE", 1)
+    monkeypatch.setattr(measured_runs, "_LARGE", 1)
 
     assert compared() == together
     assert together.unit == STEP
 
 
 def test_a_large_recording_lets_go_of_its_events_before_the_next_one_is_read(monkeypatch):
-    monkeypatch.setattr(measurements, "_LARGE", 1)
+    monkeypatch.setattr(measured_runs, "_LARGE", 1)
     sides = {"a": _recording(ONE), "b": _recording(ONE, step_us=110)}
-    measured_run, of_both = measurements.measured_run, []
+    measured_run, of_both = measured_runs.measured_run, []
 
     def measured(compared):
         # Of the two devices the first one is the busiest, which is kept.
@@ -66,7 +66,7 @@ def test_a_large_recording_lets_go_of_its_events_before_the_next_one_is_read(mon
             assert [of_first() for of_first in of_both[0]] == [None, None]
         return measured_run(compared)
 
-    monkeypatch.setattr(measurements, "measured_run", measured)
+    monkeypatch.setattr(measured_runs, "measured_run", measured)
     comparison(sides)
 
     assert len(of_both) == len(sides)
