@@ -57,7 +57,7 @@ def summed_up(profile: Profile, table: str) -> list[Row]:
         return []
     if profile.job is not None:
         of_files = DURATIONS[table].of(profile).items()
-        rows = [{"name": name} | of._asdict() for (name,), (of, _) in of_files]
+        rows: list[Row] = [{"name": name} | of._asdict() for (name,), (of, _) in of_files]
         if table in WITH_BYTES:
             of_tables = profile.once(trace_sums).to_pylist()
             size = {
@@ -71,7 +71,7 @@ def summed_up(profile: Profile, table: str) -> list[Row]:
     else:
         rows = _named(profile.once(_FIGURES_OF[table]))
     kind = SOURCES[table]
-    rows.sort(key=_costliest_first)
+    rows.sort(key=lambda row: (-row["total_ns"], row["name"]))
     return [row | {"activity_kind": kind, "section": kind} for row in rows]
 
 
@@ -99,10 +99,6 @@ def kernel_sums(profile: Profile) -> list[tuple[str, int]]:
     columns = (profile.once(activity_sums).column(n) for n in ("activity_kind", "name", "total_ns"))
     rows = zip(*(column.to_pylist() for column in columns), strict=True)
     return [(name, total_ns) for kind, name, total_ns in rows if kind == "kernel"]
-
-
-def _costliest_first(row: Row) -> tuple[int, str]:
-    return -row["total_ns"], row["name"]
 
 
 _ALIKE: Final = ("activity_kind", "section", "name")

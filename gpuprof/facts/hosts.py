@@ -70,6 +70,11 @@ class DeviceNames(NamedTuple):
 NO_NAMES: Final = DeviceNames({}, {}, {})
 
 
+def device_name(device: int | None) -> str:
+    """A device in a sentence, by its number."""
+    return "an unknown device" if device is None else f"device {device}"
+
+
 def _on(host: str | None) -> str:
     return "" if host is None else f" on {host}"
 

@@ -193,9 +193,12 @@ def _numbered(parts: Ranges, numbers: dict[tuple[int, Label], int]) -> Int64s:
     path, lanes = np.full(len(parts), NO_RANGE), [*parts.lanes.values()]
     # One thread after another: the range around another began last before it, one level above.
     rows = np.concatenate([np.empty(0, np.int64), *lanes])
-    depth = np.concatenate(
-        [np.empty(0, np.int64), *(_depth(parts.start_ns[of], parts.end_ns[of]) for of in lanes)]
-    )
+    depths = [np.empty(0, np.int64)]
+    for of in lanes:
+        # How many of a thread's ranges that began before each one are still open.
+        ended = np.searchsorted(np.sort(parts.end_ns[of]), parts.start_ns[of], side="right")
+        depths.append(np.maximum(np.arange(len(of)) - ended, 0))
+    depth = np.concatenate(depths)
     above = rows[:0]
     for level in range(int(depth.max(initial=-1)) + 1):
         here = np.flatnonzero(depth == level)
@@ -209,10 +212,3 @@ def _numbered(parts: Ranges, numbers: dict[tuple[int, Label], int]) -> Int64s:
         path[rows[here]] = np.array(of_code)[member]
         above = here
     return path
-
-
-def _depth(start: Int64s, end: Int64s) -> Int64s:
-    """How many of a thread's ranges that began before each one are still open."""
-    ended = np.searchsorted(np.sort(end), start, side="right")
-    depth: Int64s = np.maximum(np.arange(len(start)) - ended, 0)
-    return depth

@@ -89,13 +89,17 @@ def metric_samples(profile: Profile) -> tuple[MetricSamples, ...]:
         if (start[1:] < start[:-1]).any():
             order = np.argsort(start, kind="stable")
             start, percent = start[order], percent[order]
+        # Each holds until the next; the last one as long as is usual.
+        lengths = np.diff(start)
+        usual_ns = int(np.median(lengths)) if len(lengths) else 0
+        length = narrowed(np.append(np.minimum(lengths, _LONGEST * usual_ns), usual_ns))
         is_sound = percent != _LEFT_OUT
         samples.append(
             MetricSamples(
                 None if device[0] == UNKNOWN else int(device[0]),
                 _OF_PEAK.sub("", words.words[int(metric[0])] or ""),
                 start[is_sound],
-                _lengths(start)[is_sound],
+                length[is_sound],
                 percent[is_sound],
                 int((~is_sound).sum()),
             )
@@ -123,10 +127,3 @@ def mean_of(profile: Profile, device_id: int | None, metric: str, part: Interval
         of for of in metric_samples(profile) if (of.device_id, of.metric) == (device_id, metric)
     )
     return next((of.mean(part) for of in samples), None)
-
-
-def _lengths(start_ns: Int64s) -> Numbers:
-    """How long samples hold; the last one as long as is usual."""
-    lengths = np.diff(start_ns)
-    usual_ns = int(np.median(lengths)) if len(lengths) else 0
-    return narrowed(np.append(np.minimum(lengths, _LONGEST * usual_ns), usual_ns))

@@ -16,6 +16,7 @@ from gpuprof.analyses.ranks import ranks
 from gpuprof.analyses.steps import steps
 from gpuprof.base.units import counted, say_ns, say_share
 from gpuprof.facts.activity_sums import SUM_READS, trace_sums
+from gpuprof.facts.hosts import device_name
 from gpuprof.facts.last_ranks import collective_record
 from gpuprof.facts.numbers import columns_of
 from gpuprof.facts.step_times import mean_beside
@@ -28,7 +29,6 @@ from gpuprof.findings.exposed_copies import exposed_by_route
 from gpuprof.findings.findings import ANALYSIS as FINDINGS
 from gpuprof.findings.findings import (
     JOB_FUNCTIONS,
-    device_name,
     findings,
     worst_finding,
     worst_of_scope,

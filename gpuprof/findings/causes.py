@@ -321,7 +321,11 @@ def by_family(rows: Iterable[Row]) -> Iterator[tuple[str, list[Row]]]:
     """
     for _, of_family in groupby(rows, key=lambda row: row["family"]):
         parts = [*of_family]
-        yield (_head(parts), [*map(_part, parts)]) if len(parts) > 1 else ("", parts)
+        # Below what its family costs of a step, a cause need not say of what.
+        below: list[Row] = [
+            {**p, "finding": p["finding"].replace(" of a step (", " (")} for p in parts
+        ]
+        yield (_head(parts), below) if len(parts) > 1 else ("", parts)
 
 
 def _head(parts: Sequence[Row]) -> str:
@@ -340,8 +344,3 @@ def _head(parts: Sequence[Row]) -> str:
     of_a_step = of_phase if of_phase in first["finding"] else of_a_step
     cost_of_step = cost.replace(" (", f"{of_a_step} (")
     return f"{_TAKES[first['family']]} {cost_of_step}; {winnings(together, cost)}"
-
-
-def _part(row: Row) -> Row:
-    """A cause below what its family costs of a step."""
-    return {**row, "finding": row["finding"].replace(" of a step (", " (")}

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from gpuprof.analyses.ranks import ANALYSIS as RANKS
 from gpuprof.base.units import counted, say_ns, say_share
+from gpuprof.facts.hosts import device_name
 from gpuprof.facts.last_ranks import CALLS_OF_FILES
 from gpuprof.findings import (
     costly_kernels,
@@ -105,7 +106,12 @@ def _ranked(profile: Profile) -> list[list[_Phase]]:
     """What is worth a sentence, by cause and phase: the family that can win most first."""
     is_job = profile.job is not None
     costs = costs_of_job(profile) if is_job else profile.once(costs_of_devices).to_pylist()
-    worth = sorted(filter(_is_worth, costs), key=_cause_and_phase)
+    worth = [
+        row
+        for row in costs
+        if _share(row, "cost_ns") >= LEAST_SHARE or row["cause"] in WITHOUT_COST
+    ]
+    worth.sort(key=_cause_and_phase)
     by_cause: dict[str, list[_Phase]] = {}
     for (cause, _), alike in groupby(worth, key=_cause_and_phase):
         if is_job:
@@ -155,10 +161,6 @@ def _family(
 
 def _cause_and_phase(row: Row) -> tuple[str, str]:
     return row["cause"], row["phase"] or ""
-
-
-def _is_worth(row: Row) -> bool:
-    return _share(row, "cost_ns") >= LEAST_SHARE or row["cause"] in WITHOUT_COST
 
 
 def _share(row: Row, column: str) -> float:
@@ -236,11 +238,6 @@ def _cost(row: Row, *, has_phases: bool) -> str:
     few = f"; {counted(row['steps'], 'step', 'steps')} only" if row["steps"] < _FEW else ""
     phase = f' of "{row["phase"]}"' if has_phases and row["phase"] else ""
     return f"{time} of a step{phase} ({share}{few})"
-
-
-def device_name(number: int | None) -> str:
-    """A device in a sentence."""
-    return "an unknown device" if number is None else f"device {number}"
 
 
 # What the answers for a job are made of.

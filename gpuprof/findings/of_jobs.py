@@ -5,7 +5,7 @@ together; and a step of the job is as long as that of the rank for which the oth
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -39,20 +39,10 @@ _NO_REPLAY: Final = {
 Row = dict[str, Any]
 # A device, and what its steps are marked with; None for all of its recording.
 Place = tuple[int | None, str | None]
-
-
-class Waiting(NamedTuple):
-    """What a device waits in collectives for other ranks while it does not compute.
-
-    Args:
-        cost_ns: Of a step, else in all.
-        is_known: Whether all ranks of its collectives are known.
-        last: The rank for which its communicator waits longest; None where it is unknown.
-    """
-
-    cost_ns: int
-    is_known: bool
-    last: LastRank | None
+# What a device waits in collectives for other ranks while it does not compute, of a step, else in
+# all; whether all ranks of its collectives are known; and the rank for which its communicator
+# waits longest, None where that is unknown.
+Waiting = tuple[int, bool, LastRank | None]
 
 
 def costs_of_job(job: Profile) -> list[Row]:
@@ -107,26 +97,24 @@ def _with_waiting(job: Profile, rows: Sequence[Row]) -> Iterator[Row]:
         costlier = exposed.setdefault(place, row | {"cost_ns": 0})
         costlier["cost_ns"] += row["cost_ns"]
     for place, row in exposed.items():
-        yield from _split(row, waiting[place], job.absent_ranks)
-
-
-def _split(row: Row, waiting: Waiting, absent: Sequence[int]) -> Iterator[Row]:
-    waits_ns = min(waiting.cost_ns, row["cost_ns"])
-    part = row["where"]
-    launched = f", most of it from {part}" if part else ""
-    phrase, suggestion = words_of_transfer(is_known=waiting.is_known, absent=absent)
-    moves = {"phrase": phrase + launched, "means": "overlap", "suggestion": suggestion}
-    suggestion, name = words_of_waiting(waiting.last)
-    phrase = f"waits in collectives for other ranks{f', most for {name}' if name else ''}{launched}"
-    waits = {"phrase": phrase, "means": "balance", "suggestion": suggestion, "where": name or part}
-    shared = {"is_sure": True, "table": "collective_waits", **_NO_REPLAY}
-    for cause, cost_ns, words in (
-        (_WAITING, waits_ns, waits),
-        (_TRANSFER, row["cost_ns"] - waits_ns, moves),
-    ):
-        if cost_ns:
-            costs = {"cause": cause, "cost_ns": cost_ns, "win_ns": cost_ns}
-            yield row | shared | words | costs
+        waiting_ns, is_known, last = waiting[place]
+        waits_ns, part = min(waiting_ns, row["cost_ns"]), row["where"]
+        launched = f", most of it from {part}" if part else ""
+        phrase, suggestion = words_of_transfer(is_known=is_known, absent=job.absent_ranks)
+        moves = {"phrase": phrase + launched, "means": "overlap", "suggestion": suggestion}
+        suggestion, name = words_of_waiting(last)
+        most = f", most for {name}" if name else ""
+        phrase = f"waits in collectives for other ranks{most}{launched}"
+        waits = {"phrase": phrase, "means": "balance", "suggestion": suggestion}
+        waits["where"] = name or part
+        shared = {"is_sure": True, "table": "collective_waits", **_NO_REPLAY}
+        for cause, cost_ns, words in (
+            (_WAITING, waits_ns, waits),
+            (_TRANSFER, row["cost_ns"] - waits_ns, moves),
+        ):
+            if cost_ns:
+                costs = {"cause": cause, "cost_ns": cost_ns, "win_ns": cost_ns}
+                yield row | shared | words | costs
 
 
 @once_per_profile
@@ -136,7 +124,7 @@ def _alone_ns(job: Profile) -> Mapping[Place, int]:
     alone_ns: dict[Place, int] = {}
     for steps in measured(job):
         place = steps.device_id, steps.phase or None
-        alone_ns[place] = steps.step_ns - (waiting[place].cost_ns if place in waiting else 0)
+        alone_ns[place] = steps.step_ns - (waiting[place][0] if place in waiting else 0)
     return alone_ns
 
 
@@ -251,7 +239,7 @@ def waiting_by_device(job: Profile) -> Mapping[Place, Waiting]:
         start, waits = kernels.start_ns[matched[here]], exposed_ns[here]
         is_complete = parts.is_complete[matched[here]]
         last_kept = int(start.max()) if here.sum() >= most_calls(job) else None
-        waiting[device, None] = Waiting(int(waits.sum()), _are_known(is_complete), last)
+        waiting[device, None] = int(waits.sum()), _are_known(is_complete), last
         for of_scope in steps.get(device, ()):
             if not of_scope.has_steps:
                 continue
@@ -263,9 +251,8 @@ def waiting_by_device(job: Profile) -> Mapping[Place, Waiting]:
                 per_step = per_step[step_end <= last_kept]
             if len(per_step):
                 cost_ns = usual_of(per_step.astype(np.int64))
-                waiting[device, of_scope.phase] = Waiting(
-                    cost_ns, _are_known(is_complete[inside]), last
-                )
+                is_known = _are_known(is_complete[inside])
+                waiting[device, of_scope.phase] = cost_ns, is_known, last
     return waiting
 
 

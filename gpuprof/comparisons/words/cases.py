@@ -69,10 +69,6 @@ class Case(NamedTuple):
         certainty = self.outcome.certainty
         return WITHIN in {certainty, certainty == UNKNOWN and self.outcome.certainty_of_steps}
 
-    def knows(self, metric: str) -> bool:
-        """Whether a metric is known on both sides."""
-        return self.base.get(metric) is not None and self.candidate.get(metric) is not None
-
 
 def largest(cases: Sequence[Case], count: int = _NAMED) -> list[Case]:
     """The few with the largest differences, in their own order."""
@@ -131,9 +127,9 @@ def within_noise(case: Case) -> str:
 
 def of_epoch(case: Case) -> str:
     """``2.045 s (10.0 %) more per epoch and ``; nothing where epochs are not known."""
-    if not case.knows("seconds_per_epoch"):
+    before, after = (side.get("seconds_per_epoch") for side in (case.base, case.candidate))
+    if before is None or after is None:
         return ""
-    before, after = (side["seconds_per_epoch"] for side in (case.base, case.candidate))
     more = "more" if after >= before else "less"
     size = say_ns(abs(after - before) * NS_PER_S)
     share = f" ({say_growth((after - before) / before)})" if before else ""

@@ -6,7 +6,7 @@ from operator import itemgetter
 from typing import Final
 
 from gpuprof.base.units import say_share
-from gpuprof.facts.hosts import DeviceNames
+from gpuprof.facts.hosts import DeviceNames, device_name
 from gpuprof.show import RECORDING
 from gpuprof.show.cells import clean
 from gpuprof.show.charts.figure import (
@@ -17,7 +17,6 @@ from gpuprof.show.charts.figure import (
     Results,
     choose_devices,
 )
-from gpuprof.show.charts.utilisation import device_name
 
 # A metric that is never used as much has no row.
 _LEAST_SHARE: Final = 0.01

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpuprof.base.units import capital, say_bytes
-from gpuprof.facts.hosts import NO_NAMES, DeviceNames
+from gpuprof.facts.hosts import NO_NAMES, DeviceNames, device_name
 from gpuprof.show import RECORDING, Row
 from gpuprof.show.charts.figure import (
     HTOD,
@@ -20,7 +20,6 @@ from gpuprof.show.charts.figure import (
     Picture,
     Results,
 )
-from gpuprof.show.charts.utilisation import device_name
 
 _THROUGHOUT: Final = Look("in use throughout", KERNELS.kind, KERNELS.colour)
 _FOR_A_WHILE: Final = Look("in use at the peak", HTOD.kind, HTOD.colour, HTOD.hatch)

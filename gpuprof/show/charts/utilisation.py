@@ -4,7 +4,7 @@ from itertools import groupby
 from typing import Final
 
 from gpuprof.base.units import capital, say_share
-from gpuprof.facts.hosts import NO_NAMES, DeviceNames
+from gpuprof.facts.hosts import NO_NAMES, DeviceNames, device_name
 from gpuprof.show import RECORDING, Row
 from gpuprof.show.charts.figure import (
     KERNELS,
@@ -55,11 +55,6 @@ def picture(results: Results) -> Picture:
     chosen, note = choose_devices(busy)
     shown = [row for row in rows if row["device_id"] in chosen]
     return Picture(sentence, table, panels(shown, note, results.device_names))
-
-
-def device_name(device: int | None) -> str:
-    """A device for people."""
-    return "an unknown device" if device is None else f"device {device}"
 
 
 def panels(rows: list[Row], note: str = "", names: DeviceNames = NO_NAMES) -> list[Columns]:

@@ -11,7 +11,7 @@ from gpuprof.analyses import analysis_named
 from gpuprof.analyses.reports import Report, report
 from gpuprof.base.kernel_names import short_names
 from gpuprof.base.units import capital, say_ns, say_share
-from gpuprof.facts.hosts import NO_NAMES, DeviceNames
+from gpuprof.facts.hosts import NO_NAMES, DeviceNames, device_name
 from gpuprof.model.profile import Profile
 from gpuprof.predict.predict import Prediction
 from gpuprof.show import Row
@@ -365,7 +365,7 @@ def _kernels(result: Report) -> list[Figure]:
 def _transfer_share(result: Report) -> tuple[float, str]:
     """The share of its time for which the device that transfers most does so, and its name."""
     shares = [
-        (row["busy_transfer_ns"] / row["span_ns"], utilisation.device_name(row["device_id"]))
+        (row["busy_transfer_ns"] / row["span_ns"], device_name(row["device_id"]))
         for row in result.rows("breakdown")
         if row["span_ns"]
     ]
