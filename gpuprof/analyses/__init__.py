@@ -63,7 +63,7 @@ ANALYSES: Final = {
 # Made for pictures: too long to be read.
 LONG: Final = {
     "ranks_over_time": "analyses.ranks_over_time",
-    "ranks_in_step": "analyses.ranks_in_step",
+    "ranks_in_step": "analyses.lanes:RANKS_IN_STEP_ANALYSIS",
     "memory_over_time": "analyses.memory:OVER_TIME_ANALYSIS",
     "lanes": "analyses.lanes",
     "lanes_over_time": "analyses.lanes:OVER_TIME_ANALYSIS",

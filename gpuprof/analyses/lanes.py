@@ -22,7 +22,7 @@ from gpuprof.facts.timeline import (
     timelines,
 )
 from gpuprof.model import derived
-from gpuprof.model.analysis import Analysis, reads
+from gpuprof.model.analysis import Analysis, per_file, reads
 from gpuprof.model.intervals import (
     NOTHING,
     Int64s,
@@ -90,11 +90,39 @@ LANES_IN_STEP: Final = Schema(
 )
 
 _SLICES: Final = 1_000
+# Of a device of a job: small for a thousand ranks.
+_SLICES_OF_RANKS: Final = 96
 # A step that is more of the recording than this is seen well enough in the whole.
 _LONGEST_STEP: Final = 0.4
 # Rows of all lanes together: more than a screen has columns, few enough to draw at once.
 _MOST_ROWS: Final = 120_000
 _BITS: Final = 64
+
+_LAYERS: Final = {
+    "compute": COMPUTE,
+    "communication": COMMUNICATION,
+    "transfer": TRANSFER,
+    "local_copy": LOCAL_COPY,
+}
+
+RANKS_IN_STEP: Final = Schema(
+    "ranks_in_step",
+    f"one device in one of {_SLICES_OF_RANKS} equal slices of a typical step of its file",
+    {
+        **{
+            name: LANES_IN_STEP.columns[name]
+            for name in ("device_id", "step", "start_ns", "end_ns")
+        },
+        **{
+            name: Column(INT, "ns", f"{words}.", required=True)
+            for layer in _LAYERS
+            for name, words in (
+                (f"{layer}_ns", "It runs, and nothing of a kind before it"),
+                (f"hidden_{layer}_ns", "It runs, and so does a kind before it"),
+            )
+        },
+    },
+)
 
 
 # Device, name, and when it is exposed and hidden.
@@ -191,6 +219,40 @@ def lanes_in_step(profile: Profile) -> pa.Table:
     columns = dict(zip(LANES_IN_STEP.columns, ([v] * table.num_rows for v in step), strict=False))
     named = {name: table.column(name) for name in table.column_names}
     return LANES_IN_STEP.conform(pa.table(columns | named))
+
+
+@per_file(RANKS_IN_STEP, needs=("kernels", "memcpys"))
+def ranks_in_step(profile: Profile) -> pa.Table:
+    """Measure compute, communication, transfers and local copies in the step nearest to the median.
+
+    Args:
+        profile: As for `lanes_in_step`.
+
+    Returns:
+        Columns as in `RANKS_IN_STEP`, by device and time; no rows of a file without a typical
+        step, nor of devices that do nothing in it.
+    """
+    step = typical_step(profile)
+    if step is None:
+        return RANKS_IN_STEP.empty()
+    _, number, first, last = step
+    borders, tables = equal_slices(first, last, _SLICES_OF_RANKS), [RANKS_IN_STEP.empty()]
+    start, end = borders[:-1], borders[1:]
+    for line in timelines(profile):
+        columns: dict[str, Any] = {
+            "device_id": pa.array([line.device_id] * len(start), pa.int64()),
+            "step": [number] * len(start),
+            "start_ns": start,
+            "end_ns": end,
+        }
+        for layer, place in _LAYERS.items():
+            busy, exposed = (
+                covered_within(times[place], start, end) for times in (line.busy, line.exposed)
+            )
+            columns |= {f"{layer}_ns": exposed, f"hidden_{layer}_ns": busy - exposed}
+        if any(np.any(columns[f"{layer}_ns"]) for layer in _LAYERS):
+            tables.append(RANKS_IN_STEP.conform(pa.table(columns)))
+    return pa.concat_tables(tables)
 
 
 @once_per_profile
@@ -305,5 +367,12 @@ IN_STEP_ANALYSIS: Final = Analysis(
     LANES_IN_STEP,
     _NEEDS,
     lanes_in_step,
+    reads(PHASE_READS, TIMELINE_READS),
+)
+RANKS_IN_STEP_ANALYSIS: Final = Analysis(
+    "Ranks in a typical step",
+    RANKS_IN_STEP,
+    ("kernels", "memcpys"),
+    ranks_in_step,
     reads(PHASE_READS, TIMELINE_READS),
 )

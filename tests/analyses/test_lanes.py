@@ -1,10 +1,13 @@
 import numpy as np
 import pytest
 from drawing import draw
+from drawn_jobs import STEP_NS, job
+from ranks.joint import job_report, ranks_of
 
-from gpuprof.analyses.lanes import lanes, lanes_over_time, typical_step
+from gpuprof.analyses.lanes import lanes, lanes_over_time, ranks_in_step, typical_step
 from gpuprof.facts.timeline import timelines
 from gpuprof.model.selection import Selection
+from gpuprof.readers.merged_ranks import joined
 
 _ONE_TO_ZERO = {"memcpy_kind": "PtoP", "src_device_id": 1, "dst_device_id": 0}
 
@@ -106,3 +109,41 @@ def test_slices_cover_what_the_lanes_cover():
         assert sum(row["exposed_ns"] for row in rows) == device.exposed[layer].length
         assert sum(r["exposed_ns"] + r["hidden_ns"] for r in rows) == device.busy[layer].length
         assert all(r["exposed_ns"] + r["hidden_ns"] <= r["end_ns"] - r["start_ns"] for r in rows)
+
+
+def _rows_of_ranks(files):
+    """The rows of the joined recording, which are those of the job read in parts."""
+    table = ranks_in_step(joined(files))
+    assert job_report(files, ["ranks_in_step"]).tables["ranks_in_step"].equals(table)
+    return table.to_pylist()
+
+
+@pytest.mark.parametrize("compute_ns", [[300, 300], [300, 300, 500]])
+def test_slices_of_ranks_add_up_to_the_parts_of_a_step(compute_ns):
+    copies = [
+        # A half of each is beside compute, which ends 350 ns after the start of a step.
+        (STEP_NS * step + 250, STEP_NS * step + 450, {"device_id": 0, "correlation_id": None})
+        for step in range(8)
+    ]
+    rows = _rows_of_ranks(ranks_of(job(compute_ns, memcpys=copies)))
+
+    for device, took_ns in enumerate(compute_ns):
+        of_device = [row for row in rows if row["device_id"] == device]
+        sums = {
+            name: sum(row[name] for row in of_device)
+            for name in of_device[0]
+            if "start" not in name
+        }
+        assert sums["compute_ns"] == took_ns
+        assert sums["communication_ns"] == 600 - 50 - took_ns
+        assert sums["hidden_compute_ns"] == sums["hidden_communication_ns"] == 0
+        # Collectives run meanwhile, too.
+        copied = sums["transfer_ns"], sums["hidden_transfer_ns"]
+        assert copied == ((0, 200) if device == 0 else (0, 0))
+        assert len(of_device) == 96
+        assert of_device[-1]["end_ns"] - of_device[0]["start_ns"] <= STEP_NS
+
+
+def test_ranks_without_steps_have_no_rows():
+    assert ranks_in_step(draw(kernels=[(0, 10)], memcpys=[])).num_rows == 0
+    assert ranks_in_step(draw(kernels=[], memcpys=[])).num_rows == 0
