@@ -115,7 +115,13 @@ def figures(durations: Durations) -> Figures | None:
     if not len(durations):
         return None
     if len(durations) < _FEWEST:
-        return _figures_of_few(sorted(durations.tolist()))
+        # NumPy takes longer for a few.
+        values = sorted(durations.tolist())
+        calls, total_ns = len(values), sum(values)
+        low, high = values[(calls - 1) // 2], values[calls // 2]
+        stddev = deviation(calls, total_ns, sum(value * value for value in values))
+        middle, mean = low + (high - low) / 2, total_ns / calls
+        return Figures(calls, total_ns, values[0], values[-1], mean, middle, stddev)
     of = sums(durations)
     stddev = deviation(of.calls, of.total_ns, square_sum(durations))
     middle = of.calls // 2
@@ -124,15 +130,6 @@ def figures(durations: Durations) -> Figures | None:
     high = int(halves[middle])
     low = high if of.calls % 2 else int(halves[:middle].max())
     return of._replace(median_ns=low + (high - low) / 2, stddev_ns=stddev)
-
-
-def _figures_of_few(durations: list[int]) -> Figures:
-    """The same of durations in order."""
-    calls, total_ns = len(durations), sum(durations)
-    low, high = durations[(calls - 1) // 2], durations[calls // 2]
-    stddev = deviation(calls, total_ns, sum(value * value for value in durations))
-    ends = durations[0], durations[-1]
-    return Figures(calls, total_ns, *ends, total_ns / calls, low + (high - low) / 2, stddev)
 
 
 def sums(durations: Durations) -> Figures:

@@ -69,12 +69,8 @@ def of_scope(scope: Scope) -> Iterator[Finding]:
     """What kernels with few warps, and with few blocks, cost a step, and idle multiprocessors."""
     of_launches = [*_of_launches(scope)]
     yield from of_launches
-    if all(finding.cause != "small_grids" for finding in of_launches):
-        yield from _of_samples(scope)
-
-
-def _of_samples(scope: Scope) -> Iterator[Finding]:
-    """What it costs a step that few multiprocessors are active while kernels compute."""
+    if any(finding.cause == "small_grids" for finding in of_launches):
+        return
     computing = intersection(scope.device.exposed[COMPUTE], union(scope.start_ns, scope.end_ns))
     share = mean_of(scope.profile, scope.device.device_id, "SMs Active", computing)
     cost_ns = scope.compute_ns

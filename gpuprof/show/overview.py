@@ -238,7 +238,7 @@ def _breakdown_grid(table: pa.Table) -> Grid:
     }
     rows = [
         (
-            "unknown device" if row["device_id"] is None else f"device {row['device_id']}",
+            NO_NAMES.called(row["device_id"]),
             *(units.format_ns(row[name]) for name in shown),
         )
         for row in table.to_pylist()
