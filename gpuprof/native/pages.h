@@ -56,7 +56,8 @@ const char *texts_bytes(const Texts *texts);
 const uint64_t *texts_ends(const Texts *texts);
 /* Adds a text, also one that is there already; false without memory. */
 bool add_text(Texts *texts, const uint8_t *text, size_t size);
-/* Finds the number of a text, which is added where it is new; 16 bytes behind it can be read. */
+/* Finds the number of a text, which is added where it is new; `PADDED` bytes behind it can be read. */
+enum { PADDED = 16 };
 PagesStatus number_of(Texts *texts, const uint8_t *text, size_t size, int64_t *number);
 
 /* The numbers of a table's leaf pages in the order of its rows; `leaves` has room for all pages. */

@@ -1,29 +1,18 @@
 #include "trace_events.h"
 
+#include "event_templates.h"
+
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    PADDED = 16,            /* `number_of` reads so many bytes behind a text */
-    MOST_DEPTH = 63,        /* of lists and objects in one value */
-    MOST_DIGITS = 16,       /* of a time in whole microseconds */
     MOST_MEMBERS = 1 << 26, /* bytes of all members beside the events */
+    MOST_VALUES = 64,       /* of an event that becomes a template */
 };
-
-static const int64_t MOST_MICROSECONDS = INT64_MAX / 1000 - 1;
-
-/* The name of instants that tell of memory. */
-static const char MEMORY_NAME[] = "\"[memory]\"";
 
 typedef enum { NAME, PROCESS, THREAD, SLOTS } Slot;
 typedef enum { BEGIN, MEMBER, NEXT_MEMBER, EVENT, NEXT_EVENT, END } Place;
-typedef enum { WHOLE, CUT, ODD, NO_MEMORY } Outcome; /* CUT: the piece ended within the value */
-
-typedef struct {
-    const uint8_t *text;
-    size_t size;
-} Part;
 
 typedef struct {
     char *bytes;
@@ -34,194 +23,10 @@ struct Scan {
     const Wanted *wanted;
     EventRows rows[MOST_KINDS];
     Buffer members, attributes;
+    Templates *templates;
     Place place;
     bool is_first, has_events;
 };
-
-/* ---------------------------------------------------------------- JSON */
-
-static const uint8_t *after_blanks(const uint8_t *p, const uint8_t *end) {
-    /* Mostly there is one, or none. */
-    for (; p < end && *p <= ' '; p++)
-        if (*p != ' ' && *p != '\n' && *p != '\t' && *p != '\r') break;
-    return p;
-}
-
-static bool is_hex(uint8_t c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-}
-
-static bool is_digit(uint8_t c) { return c >= '0' && c <= '9'; }
-
-/* The bytes of eight that are less than `n`, up to 128, by their highest bits; exact to the first. */
-static uint64_t below(uint64_t eight, uint64_t n) {
-    return (eight - n * (UINT64_MAX / 255)) & ~eight & 0x8080808080808080u;
-}
-
-/* Passes over characters that end no text and begin no escape. */
-static const uint8_t *after_plain(const uint8_t *p, const uint8_t *end) {
-    for (uint64_t eight; end - p >= 8; p += 8) {
-        memcpy(&eight, p, 8);
-        uint64_t quote = eight ^ 0x2222222222222222u, backslash = eight ^ 0x5C5C5C5C5C5C5C5Cu;
-        uint64_t odd = below(eight, 0x20) | below(quote, 1) | below(backslash, 1);
-        if (odd) return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? p + __builtin_ctzll(odd) / 8 : p;
-    }
-    return p;
-}
-
-/* Passes over a text, from its first quote to behind its last one. */
-static Outcome pass_text(const uint8_t **at, const uint8_t *end) {
-    const uint8_t *p = after_plain(*at + 1, end);
-    for (; p < end && *p != '"'; p++) {
-        if (*p < 0x20) return ODD;
-        if (*p != '\\') continue;
-        if (++p == end) return CUT;
-        if (*p == 'u') {
-            if (end - p < 5) return CUT;
-            for (int i = 1; i < 5; i++)
-                if (!is_hex(p[i])) return ODD;
-            p += 4;
-        } else if (!*p || !strchr("\"\\/bfnrt", *p)) {
-            return ODD;
-        }
-    }
-    if (p == end) return CUT;
-    *at = p + 1;
-    return WHOLE;
-}
-
-static Outcome pass_digits(const uint8_t **at, const uint8_t *end) {
-    const uint8_t *p = *at;
-    while (p < end && is_digit(*p)) p++;
-    if (p == end) return CUT;
-    if (p == *at) return ODD;
-    *at = p;
-    return WHOLE;
-}
-
-static Outcome pass_number(const uint8_t **at, const uint8_t *end) {
-    Outcome outcome;
-    if (**at == '-') ++*at;
-    if (*at == end) return CUT;
-    if (**at == '0') {
-        if (++*at == end) return CUT;
-    } else if ((outcome = pass_digits(at, end))) {
-        return outcome;
-    }
-    if (**at == '.') {
-        ++*at;
-        if ((outcome = pass_digits(at, end))) return outcome;
-    }
-    if (**at == 'e' || **at == 'E') {
-        if (++*at == end) return CUT;
-        if (**at == '+' || **at == '-') ++*at;
-        if ((outcome = pass_digits(at, end))) return outcome;
-    }
-    return WHOLE;
-}
-
-static Outcome pass_word(const uint8_t **at, const uint8_t *end, const char *word) {
-    size_t size = strlen(word), left = (size_t)(end - *at);
-    if (memcmp(*at, word, left < size ? left : size)) return ODD;
-    if (left < size) return CUT;
-    *at += size;
-    return WHOLE;
-}
-
-static Outcome pass_scalar(const uint8_t **at, const uint8_t *end) {
-    switch (**at) {
-    case '"': return pass_text(at, end);
-    case 't': return pass_word(at, end, "true");
-    case 'f': return pass_word(at, end, "false");
-    case 'n': return pass_word(at, end, "null");
-    default: return is_digit(**at) || **at == '-' ? pass_number(at, end) : ODD;
-    }
-}
-
-/* Passes over a name of a member and its colon, to its value. */
-static Outcome pass_name(const uint8_t **at, const uint8_t *end, Part *name) {
-    if (**at != '"') return ODD;
-    const uint8_t *p = after_plain(*at + 1, end);
-    if (p < end && *p == '"') {
-        p++;
-    } else {
-        p = *at;
-        Outcome outcome = pass_text(&p, end);
-        if (outcome) return outcome;
-        if (memchr(*at, '\\', (size_t)(p - *at))) return ODD;
-    }
-    *name = (Part){*at + 1, (size_t)(p - *at) - 2};
-    p = after_blanks(p, end);
-    if (p == end) return CUT;
-    if (*p != ':') return ODD;
-    *at = after_blanks(p + 1, end);
-    return *at == end ? CUT : WHOLE;
-}
-
-/* Passes over a list or an object. */
-static Outcome pass_nested(const uint8_t **at, const uint8_t *end) {
-    uint64_t objects = 0; /* the innermost is the last bit: 1 for an object */
-    int depth = 0;
-    const uint8_t *p = *at;
-    for (;;) {
-        Outcome outcome;
-        if (*p == '{' || *p == '[') {
-            bool is_object = *p == '{';
-            if (depth == MOST_DEPTH) return ODD;
-            p = after_blanks(p + 1, end);
-            if (p == end) return CUT;
-            if (*p != (is_object ? '}' : ']')) {
-                objects = objects << 1 | is_object;
-                depth++;
-                Part name;
-                if (is_object && (outcome = pass_name(&p, end, &name))) return outcome;
-                continue;
-            }
-            p++;
-        } else if ((outcome = pass_scalar(&p, end))) {
-            return outcome;
-        }
-        for (;;) { /* behind a value: the ends of what it is the last part of, or the next one */
-            if (!depth) {
-                *at = p;
-                return WHOLE;
-            }
-            bool is_object = objects & 1;
-            p = after_blanks(p, end);
-            if (p == end) return CUT;
-            if (*p == ',') {
-                p = after_blanks(p + 1, end);
-                if (p == end) return CUT;
-                Part name;
-                if (is_object && (outcome = pass_name(&p, end, &name))) return outcome;
-                break;
-            }
-            if (*p != (is_object ? '}' : ']')) return ODD;
-            p++;
-            objects >>= 1;
-            depth--;
-        }
-    }
-}
-
-/* Passes over any value. */
-static Outcome pass_value(const uint8_t **at, const uint8_t *end) {
-    return **at == '{' || **at == '[' ? pass_nested(at, end) : pass_scalar(at, end);
-}
-
-/* Passes from behind a member to the next one's name; `is_last` at the end of the object. */
-static Outcome pass_comma(const uint8_t **at, const uint8_t *end, bool *is_last) {
-    const uint8_t *p = after_blanks(*at, end);
-    if (p == end) return CUT;
-    *is_last = *p == '}';
-    if (*p != ',' && !*is_last) return ODD;
-    *at = *is_last ? p + 1 : after_blanks(p + 1, end);
-    return *at == end && !*is_last ? CUT : WHOLE;
-}
-
-static bool is(Part part, const char *word) {
-    return part.size == strlen(word) && !memcmp(part.text, word, strlen(word));
-}
 
 /* ---------------------------------------------------------------- one event */
 
@@ -232,37 +37,16 @@ typedef struct {
     Part slots[SLOTS];  /* of those that are absent, no text */
     uint64_t given;     /* which arguments it has: a bit of each */
     Part *arguments;    /* these */
+    Hole *values;       /* what may be a hole of its template; attributes are no hole */
+    size_t value_count; /* above `MOST_VALUES`, not all are there */
 } Event;
 
-/* Nanoseconds of microseconds as printed, rounded half to even; false for what is no plain number. */
-static bool as_ns(Part printed, int64_t *ns, bool *has_fraction) {
-    const uint8_t *p = printed.text, *end = p + printed.size;
-    bool is_negative = p < end && *p == '-';
-    p += is_negative;
-    int64_t whole = 0;
-    const uint8_t *first = p;
-    for (; p < end && is_digit(*p); p++) {
-        if (p - first == MOST_DIGITS) return false;
-        whole = whole * 10 + (*p - '0');
-    }
-    *has_fraction = p < end && *p == '.';
-    int64_t fraction = 0, unit = 100;
-    if (*has_fraction)
-        for (p++; p < end && is_digit(*p) && unit; p++, unit /= 10) fraction += (*p - '0') * unit;
-    int rest = 0; /* of a nanosecond: below, at or above the half */
-    if (p < end && is_digit(*p)) {
-        rest = *p > '5' ? 1 : *p == '5' ? 0 : -1;
-        for (p++; p < end && is_digit(*p); p++)
-            if (*p != '0' && !rest) rest = 1;
-        if (rest > 0 || (!rest && fraction & 1)) fraction++;
-    }
-    if (p != end || p == first || whole > MOST_MICROSECONDS) return false;
-    *ns = whole * 1000 + fraction;
-    if (is_negative) *ns = -*ns;
-    return true;
-}
-
 static bool is_scalar(Part part) { return *part.text != '{' && *part.text != '['; }
+
+static void add_value(Event *event, Part value, HoleKind kind) {
+    if (event->value_count++ < MOST_VALUES)
+        event->values[event->value_count - 1] = (Hole){value, kind};
+}
 
 static void read_argument(const Wanted *wanted, Event *event, Part name, Part value) {
     for (size_t i = 0; i < wanted->argument_count; i++) {
@@ -272,8 +56,10 @@ static void read_argument(const Wanted *wanted, Event *event, Part name, Part va
             continue;
         event->given |= (uint64_t)1 << i;
         event->arguments[i] = value;
+        add_value(event, value, i + 1 < wanted->argument_count ? NO_HOLE : CORRELATION);
         return;
     }
+    add_value(event, value, ANY_VALUE);
 }
 
 static Outcome read_arguments(const Wanted *wanted, Event *event, const uint8_t **at,
@@ -317,19 +103,23 @@ static Outcome read_member(const Wanted *wanted, Event *event, Part name, const 
     if (outcome) return outcome;
     Part part = {value, (size_t)(*at - value)};
     if (is(name, "cat")) return read_category(wanted, event, part);
-    if (is(name, "ph")) event->is_complete_event = is(part, "\"X\"");
-    else if (is(name, "name")) event->slots[NAME] = part;
-    else if (is(name, "pid")) event->slots[PROCESS] = part;
-    else if (is(name, "tid")) event->slots[THREAD] = part;
-    else if (is(name, "ts")) event->start = part;
-    else if (is(name, "dur")) event->duration = part;
-    return is(name, "ph") && *value != '"' ? ODD : WHOLE;
+    if (is(name, "ph")) {
+        event->is_complete_event = is(part, "\"X\"");
+        return *value == '"' ? WHOLE : ODD;
+    }
+    HoleKind hole = ANY_VALUE;
+    if (is(name, "name")) event->slots[NAME] = part, hole = ANY_NAME;
+    else if (is(name, "pid")) event->slots[PROCESS] = part, hole = NO_HOLE;
+    else if (is(name, "tid")) event->slots[THREAD] = part, hole = NO_HOLE;
+    else if (is(name, "ts")) event->start = part, hole = START;
+    else if (is(name, "dur")) event->duration = part, hole = DURATION;
+    if (hole) add_value(event, part, hole);
+    return WHOLE;
 }
 
 /* Instants of the memory are of a category of many kinds, or of none: their name tells. */
 static void take_instant(const Wanted *wanted, Event *event) {
-    Part quoted = {(const uint8_t *)MEMORY_NAME, strlen(MEMORY_NAME)};
-    (void)read_category(wanted, event, quoted);
+    (void)read_category(wanted, event, event->slots[NAME]);
     event->is_complete_event = true;
 }
 
@@ -347,7 +137,8 @@ static Outcome read_event(const Wanted *wanted, Event *event, const uint8_t **at
         if ((outcome = read_member(wanted, event, name, &p, end))) return outcome;
         if ((outcome = pass_comma(&p, end, &is_last))) return outcome;
     }
-    if (event->slots[NAME].text && is(event->slots[NAME], MEMORY_NAME)) take_instant(wanted, event);
+    Part name = event->slots[NAME];
+    if (name.text && is_memory_name(name)) take_instant(wanted, event);
     *at = p;
     return WHOLE;
 }
@@ -426,46 +217,86 @@ static bool has_room(EventRows *rows) {
     return is_enough;
 }
 
-/* A correlation as printed, a whole number of few digits; -1 for none; false for anything else. */
-static bool as_correlation(Part printed, int64_t *number) {
-    *number = -1;
-    if (is(printed, "null")) return true;
-    if (printed.size > 18) return false;
-    *number = 0;
-    for (size_t i = 0; i < printed.size; i++) {
-        if (!is_digit(printed.text[i])) return false;
-        *number = *number * 10 + (printed.text[i] - '0');
-    }
-    return true;
+static void add_row(EventRows *rows, int32_t attributes, const Printed *printed) {
+    size_t i = rows->count++;
+    rows->attributes[i] = attributes;
+    rows->start_ns[i] = printed->start_ns;
+    rows->duration_ns[i] = printed->duration_ns;
+    rows->correlation[i] = printed->correlation;
+    rows->has_fractions |= printed->has_fraction;
 }
 
-static Outcome keep(Scan *scan, const Event *event) {
+static bool is_kept(const Wanted *wanted, const Event *event) {
+    return event->kind >= 0 && event->is_complete_event && wanted->details[event->kind];
+}
+
+static bool keeps_arguments(const Wanted *wanted, const Event *event) {
+    return is_kept(wanted, event) && wanted->details[event->kind] == ARGUMENTS;
+}
+
+/* The correlation of an event as printed; no text where it has none. */
+static Part correlation_of(const Wanted *wanted, const Event *event) {
+    size_t last = wanted->argument_count - 1;
+    bool is_given = keeps_arguments(wanted, event) && event->given >> last & 1;
+    return is_given ? event->arguments[last] : (Part){0};
+}
+
+/* Keeps an event, and gives the number of its attributes. */
+static Outcome keep(Scan *scan, const Event *event, int32_t *attributes) {
     if (event->kind < 0) return WHOLE;
     EventRows *rows = &scan->rows[event->kind];
     rows->is_present = 1;
     for (int slot = NAME; slot < SLOTS; slot++)
         if (event->slots[slot].text && !is_scalar(event->slots[slot])) return ODD;
-    if (!event->is_complete_event || !scan->wanted->details[event->kind]) return WHOLE;
-    if (!has_room(rows)) return NO_MEMORY;
-    size_t i = rows->count;
-    bool has_fraction, ignored;
-    rows->duration_ns[i] = 0;
-    if (!event->start.text || !as_ns(event->start, &rows->start_ns[i], &has_fraction)) return ODD;
-    if (event->duration.text && !as_ns(event->duration, &rows->duration_ns[i], &ignored)) return ODD;
-    rows->correlation[i] = -1;
-    size_t last = scan->wanted->argument_count - 1;
-    if (scan->wanted->details[event->kind] == ARGUMENTS && event->given && event->given >> last & 1 &&
-        !as_correlation(event->arguments[last], &rows->correlation[i]))
-        return ODD;
-    if (!write_attributes(&scan->attributes, scan->wanted, event)) return NO_MEMORY;
+    if (!is_kept(scan->wanted, event)) return WHOLE;
+    Printed printed = {.correlation = -1};
+    Part start = event->start, duration = event->duration;
+    Part correlation = correlation_of(scan->wanted, event);
+    bool ignored;
+    if (!start.text || !as_ns(start, &printed.start_ns, &printed.has_fraction)) return ODD;
+    if (duration.text && !as_ns(duration, &printed.duration_ns, &ignored)) return ODD;
+    if (correlation.text && !as_correlation(correlation, &printed.correlation)) return ODD;
+    if (!has_room(rows) || !write_attributes(&scan->attributes, scan->wanted, event))
+        return NO_MEMORY;
     int64_t number;
     PagesStatus status = number_of(rows->texts, (const uint8_t *)scan->attributes.bytes,
                                    scan->attributes.size, &number);
     if (status) return status == PAGES_NO_MEMORY ? NO_MEMORY : ODD;
-    rows->attributes[i] = (int32_t)number;
-    rows->has_fractions |= has_fraction;
-    rows->count++;
+    *attributes = (int32_t)number;
+    add_row(rows, *attributes, &printed);
     return WHOLE;
+}
+
+/* What may stand in the place of a value in events that say the same; `NO_HOLE` for itself alone. */
+static HoleKind hole_of(const Wanted *wanted, const Event *event, Hole value) {
+    const uint8_t *text = value.value.text;
+    switch (value.kind) {
+    case START: return is_kept(wanted, event) && text == event->start.text ? START : ANY_VALUE;
+    case DURATION:
+        return is_kept(wanted, event) && text == event->duration.text ? DURATION : ANY_VALUE;
+    case CORRELATION:
+        return text == correlation_of(wanted, event).text ? CORRELATION : ANY_VALUE;
+    case ANY_NAME: {
+        bool is_of_use = is_kept(wanted, event) || *text != '"' || is_memory_name(value.value);
+        return is_of_use ? NO_HOLE : ANY_NAME;
+    }
+    case NO_HOLE: return keeps_arguments(wanted, event) ? NO_HOLE : ANY_VALUE;
+    default: return ANY_VALUE;
+    }
+}
+
+/* Keeps as a template how an event is printed. */
+static void learn_event(Scan *scan, const Event *event, Part text, int32_t attributes) {
+    Hole holes[MOST_VALUES];
+    size_t count = 0;
+    if (event->value_count > MOST_VALUES) return;
+    for (size_t i = 0; i < event->value_count; i++) {
+        Hole hole = event->values[i];
+        hole.kind = hole_of(scan->wanted, event, hole);
+        if (hole.kind != NO_HOLE) holes[count++] = hole;
+    }
+    Meaning meaning = {is_kept(scan->wanted, event) ? event->kind : -1, attributes};
+    learn(scan->templates, text, holes, count, meaning);
 }
 
 /* ---------------------------------------------------------------- the document */
@@ -496,18 +327,42 @@ static Outcome scan_member(Scan *scan, const uint8_t **at, const uint8_t *end) {
     return WHOLE;
 }
 
+/* Reads an event that fits a template that is guessed; `ODD` where it does not. */
+static Outcome scan_guessed(Scan *scan, const uint8_t **at, const uint8_t *end) {
+    Printed printed;
+    const uint8_t *p = *at;
+    const Meaning *meaning = pass_guessed(scan->templates, &p, end, &printed);
+    if (!meaning) return ODD;
+    if (meaning->kind >= 0) {
+        EventRows *rows = &scan->rows[meaning->kind];
+        if (!has_room(rows)) return NO_MEMORY;
+        add_row(rows, meaning->attributes, &printed);
+    }
+    *at = p;
+    scan->place = NEXT_EVENT;
+    return WHOLE;
+}
+
 static Outcome scan_event(Scan *scan, const uint8_t **at, const uint8_t *end) {
     if (**at == ']' && scan->is_first) {
         ++*at;
         scan->place = NEXT_MEMBER;
         return WHOLE;
     }
+    Outcome outcome = scan_guessed(scan, at, end);
+    if (outcome != ODD) return outcome;
+    const uint8_t *begin = *at;
     Part arguments[MOST_ARGUMENTS];
-    Event event = {.kind = -1, .is_complete_event = true, .arguments = arguments};
-    Outcome outcome = read_event(scan->wanted, &event, at, end);
-    if (!outcome) outcome = keep(scan, &event);
-    if (!outcome) scan->place = NEXT_EVENT;
-    return outcome;
+    Hole values[MOST_VALUES];
+    Event event = {
+        .kind = -1, .is_complete_event = true, .arguments = arguments, .values = values};
+    int32_t attributes = 0;
+    outcome = read_event(scan->wanted, &event, at, end);
+    if (!outcome) outcome = keep(scan, &event, &attributes);
+    if (outcome) return outcome;
+    learn_event(scan, &event, (Part){begin, (size_t)(*at - begin)}, attributes);
+    scan->place = NEXT_EVENT;
+    return WHOLE;
 }
 
 /* Reads the next sign or value of the document. */
@@ -570,6 +425,7 @@ void scan_free(Scan *scan) {
     }
     free(scan->members.bytes);
     free(scan->attributes.bytes);
+    templates_free(scan->templates);
     free(scan);
 }
 
@@ -578,6 +434,10 @@ Scan *scan_new(const Wanted *wanted) {
     Scan *scan = calloc(1, sizeof *scan);
     if (!scan) return NULL;
     scan->wanted = wanted;
+    if (!(scan->templates = templates_new())) {
+        scan_free(scan);
+        return NULL;
+    }
     for (size_t i = 0; i < wanted->category_count; i++) {
         int32_t kind = wanted->kinds[i];
         if (kind < 0 || kind >= MOST_KINDS) {

@@ -1,10 +1,11 @@
 /* Coverage-guided fuzzing of the scan of JSON traces, with libFuzzer, ASan and UBSan.
  *
- * An input is one byte, the size of the pieces, and then a text. In pieces it must give what it
- * gives at once. Run by `make fuzz`; see fuzz_native.py.
+ * An input is one byte, the size of the pieces, and then a text. In pieces, each read as if no
+ * event had come before, it must give what it gives at once. Run by `make fuzz`; see fuzz_native.py.
  */
 #define _GNU_SOURCE
 #include "../../gpuprof/native/pages.c"
+#include "../../gpuprof/native/event_templates.c"
 #include "../../gpuprof/native/trace_events.c"
 
 static const Word categories[] = {{"kernel", 6}, {"cpu_op", 6}, {"python_function", 15}};
@@ -12,6 +13,12 @@ static const int32_t kinds[] = {0, 1, 2};
 static const uint8_t details[] = {ARGUMENTS, TIMES, PRESENCE};
 static const Word arguments[] = {{"device", 6}, {"grid", 4}, {"correlation", 11}};
 static const Wanted wanted = {categories, kinds, 3, details, arguments, 3};
+
+static void forget(Templates *templates) {
+    templates->history = 0;
+    memset(templates->after, 0, sizeof templates->after);
+    memset(templates->after_three, 0, sizeof templates->after_three);
+}
 
 /* Reads a text in pieces of so many bytes, each a block of its own; NULL for an odd one. */
 static Scan *scanned(const uint8_t *data, size_t size, size_t piece_size) {
@@ -23,6 +30,7 @@ static Scan *scanned(const uint8_t *data, size_t size, size_t piece_size) {
         memcpy(piece, data + done, end - done);
         uint8_t *exact = realloc(piece, end - done ? end - done : 1);
         size_t used = 0;
+        if (piece_size < size) forget(scan->templates);
         EventsStatus status = scan_piece(scan, exact, end - done, &used);
         free(exact);
         if (used > end - done) abort();

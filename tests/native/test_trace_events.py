@@ -68,7 +68,8 @@ def test_events_alike_but_for_their_times_are_one():
 
 
 def trace(*events):
-    return f'{{"traceEvents": [{", ".join(events)}]}}'
+    # Near its end a text is read with more care.
+    return f'{{"traceEvents": [{", ".join(events)}{" " * 64}]}}'
 
 
 @pytest.mark.parametrize(
@@ -77,6 +78,8 @@ def trace(*events):
         pytest.param("0", 0, id="zero"),
         pytest.param("-1.5", -1500, id="negative"),
         pytest.param("1663735848136753.123", 1663735848136753123, id="since-1970"),
+        pytest.param("12345678", 12345678000, id="8-digits"),
+        pytest.param("123456789012.05", 123456789012050, id="12-digits"),
         pytest.param("1.0005", 1000, id="half-goes-to-even"),
         pytest.param("1.0015", 1002, id="half-goes-up-to-even"),
         pytest.param("1.00050000001", 1001, id="above-the-half"),
@@ -84,9 +87,36 @@ def trace(*events):
     ],
 )
 def test_times_are_exact(printed, ns):
-    ((_, start, _, _),) = listed(scan(trace(KERNEL.replace("5.25", printed))))[1]["kernels"]
+    later = KERNEL.replace("5.25", printed)
 
-    assert start == ns == int((Decimal(printed) * 1000).to_integral_value(ROUND_HALF_EVEN))
+    rows = listed(scan(trace(later, KERNEL, KERNEL, later)))[1]["kernels"]
+
+    assert rows[0][1] == rows[-1][1] == ns
+    assert ns == int((Decimal(printed) * 1000).to_integral_value(ROUND_HALF_EVEN))
+
+
+def test_what_is_not_asked_for_may_differ_between_events_alike():
+    others = ('{"y": []}', "[1]", '"t"', "-1.5e3", "0", "12345678", "null")
+    events = [KERNEL.replace('{"y": []}', other) for other in others]
+
+    assert listed(scan(trace(*events)))[1] == {"kernels": [(ATTRIBUTES, 5250, 2000, 9)] * 7}
+
+
+def test_events_of_any_number_of_names_are_told_apart():
+    names = [f"k{number}" for number in range(20_000)] * 2
+
+    rows = scan(trace(*(KERNEL.replace('"k"', f'"{name}"') for name in names)))[0]["kernels"]
+
+    assert [json.loads(rows.events[code])["name"] for code in rows.codes.tolist()] == names
+
+
+def test_instants_of_the_memory_are_told_from_others_like_them():
+    event = '{"ph": "i", "name": "x", "ts": 1, "args": {}}'
+    texts = [event, event, event, event.replace('"x"', '"[memory]"')]
+
+    kinds, _ = scanned([trace(*texts).encode()], {"[memory]": "memory"}, ARGUMENTS, {})
+
+    assert kinds["memory"].start_ns.tolist() == [1000]
 
 
 def test_events_of_which_only_the_presence_is_asked_for_take_no_room():
@@ -118,6 +148,7 @@ def test_the_last_of_members_that_repeat_counts():
         pytest.param(trace(KERNEL.replace("5.25", '"5.25"')), id="time-as-text"),
         pytest.param(trace(KERNEL.replace("5.25", "05")), id="leading-zero"),
         pytest.param(trace(KERNEL.replace("5.25", "5.")), id="no-digit-behind-the-point"),
+        pytest.param(trace(KERNEL.replace('{"y": []}', "01")), id="leading-zero-of-no-use"),
         pytest.param(trace(KERNEL.replace("5.25", "9" * 16)), id="time-beyond-64-bits"),
         pytest.param(trace(KERNEL.replace('"ts"', '"tz"')), id="no-time"),
         pytest.param(trace(KERNEL.replace("9}", "1.5}")), id="odd-correlation"),
@@ -134,8 +165,9 @@ def test_the_last_of_members_that_repeat_counts():
     ],
 )
 @pytest.mark.parametrize("size", [1, 1 << 20])
-def test_what_is_not_known_for_certain_is_refused(text, size):
-    assert scan(text, size) is None
+@pytest.mark.parametrize("before", [0, 3], ids=["first", "behind-events-alike"])
+def test_what_is_not_known_for_certain_is_refused(text, size, before):
+    assert scan(text.replace("[{", f"[{f'{KERNEL}, ' * before}{{", 1), size) is None
 
 
 VALUES = st.recursive(
@@ -161,8 +193,14 @@ EVENTS = st.fixed_dictionaries(
 
 
 @settings(deadline=None, max_examples=200)
-@given(st.lists(EVENTS, max_size=6), st.integers(1, 40), st.dictionaries(st.text(), VALUES))
-def test_drawn_traces_give_what_a_decoder_gives(events, size, members):
+@given(
+    st.lists(EVENTS, max_size=6),
+    st.integers(1, 4),
+    st.integers(1, 400),
+    st.dictionaries(st.text(), VALUES),
+)
+def test_drawn_traces_give_what_a_decoder_gives(drawn, turns, size, members):
+    events = [e | {"ts": e["ts"] + i, "id": i * 77} for i in range(turns) for e in drawn]
     members = {name: value for name, value in members.items() if name.isalnum()}
     members.pop("traceEvents", None)
     texts = [json.dumps(e | {"ts": 0}).replace('"ts": 0', f'"ts": {e["ts"]:f}') for e in events]
