@@ -17,6 +17,7 @@ import pyarrow as pa
 from gpuprof.base import cuda, json_input
 from gpuprof.base.json_values import Scalar, integer, text
 from gpuprof.model import schema
+from gpuprof.model.schema import arrow
 from gpuprof.model.words import narrowed
 from gpuprof.readers.common.compact_columns import column
 from gpuprof.readers.kineto.events import (
@@ -63,17 +64,16 @@ def tables(
     process_id = process_id_of(groups)
     recorded = {schema.API_CALLS.name: _api_calls(groups), schema.NVTX_RANGES.name: _ranges(groups)}
     if not is_untraced(groups):
-        kernels = groups.get(EventKind.KERNELS, NOTHING)
+        kernels, copies, memsets = (groups.get(k, NOTHING).by_start() for k in EventKind.WORK)
         recorded[EventKind.KERNELS] = _kernels(kernels, process_id)
-        recorded[EventKind.MEMCPYS] = _memcpys(groups.get(EventKind.MEMCPYS, NOTHING), process_id)
-        recorded[EventKind.MEMSETS] = _memsets(groups.get(EventKind.MEMSETS, NOTHING), process_id)
+        recorded[EventKind.MEMCPYS] = _memcpys(copies, process_id)
+        recorded[EventKind.MEMSETS] = _memsets(memsets, process_id)
         if any(event.args.collective for event in kernels.events):
             recorded[schema.COLLECTIVES.name] = _collectives(kernels, process_id)
     # These two are there only where the user asked for them, and in newer versions.
     if EventKind.SYNCHRONIZATIONS in groups:
-        group = groups[EventKind.SYNCHRONIZATIONS]
+        group = groups[EventKind.SYNCHRONIZATIONS].by_start()
         recorded[EventKind.SYNCHRONIZATIONS] = _synchronizations(group, process_id)
-    recorded = {name: _by_start(table) for name, table in recorded.items()}
     named = [
         {
             "device_id": integer(device.id),
@@ -110,7 +110,8 @@ def process_id_of(groups: Mapping[str, TimedEvents]) -> int | None:
 
 
 def _times(group: TimedEvents) -> dict[str, Any]:
-    return {"start_ns": group.start_ns, "end_ns": group.start_ns + group.duration_ns}
+    end_ns = group.start_ns + group.duration_ns
+    return {"start_ns": arrow(group.start_ns), "end_ns": arrow(end_ns)}
 
 
 def _correlated(group: TimedEvents) -> dict[str, Any]:
@@ -148,23 +149,14 @@ def _first(*values: Scalar) -> int | None:
 
 def _narrow(table: schema.Schema, group: TimedEvents, columns: Mapping[str, Any]) -> pa.Table:
     """A table of columns of all events, and of lists of what the different events say."""
-    codes = pa.array(narrowed(group.codes))
+    codes = arrow(narrowed(group.codes))
     arrays = {
         name: pa.DictionaryArray.from_arrays(codes, pa.array(values, table.arrow.field(name).type))
         if isinstance(values, list)
-        else pa.array(values)
+        else values
         for name, values in columns.items()
     }
     return table.narrow(pa.table(arrays))
-
-
-def _by_start(table: pa.Table) -> pa.Table:
-    """Its rows by their start, of equal ones the first one first."""
-    start_ns = table.column("start_ns").to_numpy()
-    if (start_ns[1:] >= start_ns[:-1]).all():
-        return table
-    # Rows are nearly in this order, which NumPy makes use of.
-    return table.take(pa.array(np.argsort(start_ns, kind="stable")))
 
 
 def _kernels(group: TimedEvents, process_id: int | None) -> pa.Table:
@@ -236,7 +228,7 @@ def _memsets(group: TimedEvents, process_id: int | None) -> pa.Table:
 
 def _api_calls(groups: Mapping[str, TimedEvents]) -> pa.Table:
     runtime, driver = (groups.get(kind, NOTHING) for kind in EventKind.CALLS)
-    group = runtime.followed_by(driver)
+    group = runtime.followed_by(driver).by_start()
     apis = [EventKind.RUNTIME] * len(runtime.events) + [EventKind.DRIVER] * len(driver.events)
     columns = {
         **_correlated(group),
@@ -250,13 +242,13 @@ def _api_calls(groups: Mapping[str, TimedEvents]) -> pa.Table:
 
 def _ranges(groups: Mapping[str, TimedEvents]) -> pa.Table:
     # Of what begins and ends at once, annotations are around operations, and what is first in
-    # the file is around what follows: the table's sort keeps this order.
+    # the file is around what follows: the sort keeps this order.
     kinds = [
         groups.get(kind, NOTHING)
         for kind in (EventKind.ANNOTATIONS, EventKind.OPERATIONS, EventKind.OPERATORS)
     ]
     annotations, operations, operators = (group.events for group in kinds)
-    group = reduce(TimedEvents.followed_by, kinds)
+    group = reduce(TimedEvents.followed_by, kinds).by_start()
     events = group.events
     columns = {
         **_times(group),
@@ -305,6 +297,7 @@ def _items(values: msgspec.Raw) -> list[Any]:
 
 def python_calls(group: TimedEvents) -> pa.Table:
     """Calls of Python functions, by file, line and name, sorted by start."""
+    group = group.by_start()
     columns = {
         **_times(group),
         "library": ["python"] * len(group.events),
@@ -312,7 +305,7 @@ def python_calls(group: TimedEvents) -> pa.Table:
         "process_id": [integer(event.pid) for event in group.events],
         "thread_id": [integer(event.tid) for event in group.events],
     }
-    return _by_start(_narrow(schema.HOST_CALLS, group, columns))
+    return _narrow(schema.HOST_CALLS, group, columns)
 
 
 def _synchronizations(group: TimedEvents, process_id: int | None) -> pa.Table:

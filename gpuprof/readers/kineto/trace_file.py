@@ -80,7 +80,7 @@ _SPANS: Final = frozenset({EventKind.ANNOTATIONS, EventKind.PYTHON})
 _EXACT_DOUBLE_US: Final = 2**53 // NS_PER_US
 _DOUBLE_STEP_NS: Final = 250
 _EVENTS_AT_ONCE: Final = 2048
-PIECE_BYTES: Final = 1 << 22
+PIECE_BYTES: Final = 1 << 20
 # No job writes a larger one; of a packed file nobody sees how long it is.
 _LARGEST_BYTES: Final = 64 << 30
 _HOST_AND_PROCESS: Final = re.compile(r"(.+)_(\d{1,9})\.\d+\.pt\.trace\.json")
