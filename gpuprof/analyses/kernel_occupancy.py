@@ -8,7 +8,7 @@ NVIDIA's calculator, `cudaOccMaxActiveBlocksPerMultiprocessor` in cuda_occupancy
 Since 8.0, a block takes 1 KiB of shared memory more for the system.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -27,6 +27,7 @@ _WARP: Final = 32
 _REGISTERS_AT_A_TIME: Final = 256
 _KIB: Final = 1024
 _AMPERE: Final = 8  # Of a compute capability the first number.
+Row = dict[str, Any]
 
 
 class Limits(NamedTuple):
@@ -157,7 +158,9 @@ _ALIKE: Final = [name for name in KERNEL_OCCUPANCY.columns if name not in _SUMS]
 
 @per_file(
     KERNEL_OCCUPANCY,
-    lambda table: _table(summed(table, _ALIKE, _SUMS).to_pylist()),
+    lambda table: KERNEL_OCCUPANCY.table(
+        sorted(summed(table, _ALIKE, _SUMS).to_pylist(), key=_order)
+    ),
     needs=("kernels",),
 )
 def kernel_occupancy(profile: Profile) -> pa.Table:
@@ -170,6 +173,11 @@ def kernel_occupancy(profile: Profile) -> pa.Table:
         One row per name, number of blocks, threads, registers, shared memory and kind of GPU, the
         longest total first; columns as in `KERNEL_OCCUPANCY`.
     """
+    return KERNEL_OCCUPANCY.table(occupancy_rows(profile))
+
+
+def occupancy_rows(profile: Profile, names: Container[str] | None = None) -> list[Row]:
+    """The rows of `kernel_occupancy` of kernels of some names; None for all."""
     recording, models = profile.unrestricted, dict[int, set[tuple[str | None, int | None]]]()
     for row in recording.table("devices").to_pylist() if recording.has("devices") else ():
         # Of AMD's GPUs, tools write the number of the architecture in its place.
@@ -182,19 +190,15 @@ def kernel_occupancy(profile: Profile) -> pa.Table:
     }
     kinds = [*dict.fromkeys(model_of_device.values()), (None, None)]
     numbers = {device: kinds.index(model) for device, model in model_of_device.items()}
-    launches = _launches(profile, numbers)
+    launches = _launches(profile, numbers, names)
     rows = (_row(name, kinds[kind], sizes, *sums) for name, kind, sizes, *sums in launches)
-    return _table([*rows])
+    return sorted(rows, key=_order)
 
 
-def _table(rows: list[dict[str, Any]]) -> pa.Table:
-    """Rows in their order; to sort Arrow data would load what takes longer than small files."""
-
-    def order(row: Mapping[str, Any]) -> tuple[Any, ...]:
-        of_sizes = [(row.get(name) is None, row.get(name)) for name in _ALIKE]
-        return -row["total_ns"], row["name"], -row["calls"], *of_sizes
-
-    return KERNEL_OCCUPANCY.table(sorted(rows, key=order))
+def _order(row: Row) -> tuple[Any, ...]:
+    """By time; to sort Arrow data would load what takes longer than small files."""
+    of_sizes = [(row[name] is None, row[name]) for name in _ALIKE]
+    return -row["total_ns"], row["name"], -row["calls"], *of_sizes
 
 
 _SIZES: Final = (
@@ -204,15 +208,20 @@ _SIZES: Final = (
 
 
 def _launches(
-    profile: Profile, kinds: Mapping[int, int]
+    profile: Profile, kinds: Mapping[int, int], wanted: Container[str] | None
 ) -> Iterator[tuple[str, int, list[int | None], int, int]]:
     """Kernels that were launched alike: name, kind of device, sizes, calls and time."""
     numbered = profile.loaded("kernels").names
     names, place = numbered.distinct, numbered.places
+    is_wanted = None if wanted is None else numbered.values(wanted.__contains__, 0)
     of_device = ByNumber([*kinds], [*kinds.values()], -1)
     columns = ("start_ns", "end_ns", "device_id", "name_id", *_SIZES)
     parts = []
-    for start, end, device, name_id, *sizes in profile.columns("kernels", *columns):
+    for of_all in profile.columns("kernels", *columns):
+        rows: slice | Int64s = slice(None)
+        if is_wanted is not None:
+            rows = np.flatnonzero(is_wanted.of(of_all[columns.index("name_id")]))
+        start, end, device, name_id, *sizes = (column[rows] for column in of_all)
         kind = of_device.of(device)
         keys = np.stack(
             [place.of(name_id), kind, _product(sizes[:3]), _product(sizes[3:6]), *sizes[6:]],
@@ -224,8 +233,8 @@ def _launches(
         return
     together = (np.concatenate(of_parts, axis=-1) for of_parts in zip(*parts, strict=True))
     all_keys, calls, total_ns = _summed(*together)
-    rows = zip(all_keys.T.tolist(), calls.tolist(), total_ns.tolist(), strict=True)
-    for (name, of_kind, *numbers), of_calls, of_time in rows:
+    alike = zip(all_keys.T.tolist(), calls.tolist(), total_ns.tolist(), strict=True)
+    for (name, of_kind, *numbers), of_calls, of_time in alike:
         launch_sizes = [*map(known, numbers)]
         yield names[name], of_kind, launch_sizes, of_calls, of_time
 
@@ -273,10 +282,10 @@ def _row(
     sizes: list[int | None],
     calls: int,
     total_ns: int,
-) -> dict[str, Any]:
+) -> Row:
     capability, multiprocessors = model
     blocks, threads, registers, static, dynamic = sizes
-    row: dict[str, Any] = {
+    row = dict.fromkeys(KERNEL_OCCUPANCY.columns) | {
         "calls": calls,
         "total_ns": total_ns,
         "blocks": blocks,

@@ -20,6 +20,7 @@ from gpuprof.base.cuda import is_communication
 from gpuprof.base.kernel_names import short_names
 from gpuprof.base.short_texts import LONGEST_IN_WORDS, shortened
 from gpuprof.base.units import counted, say_share
+from gpuprof.facts.activity_sums import trace_sums
 from gpuprof.facts.metric_samples import METRIC_READS, mean_of
 from gpuprof.facts.needless_copies import not_sought
 from gpuprof.facts.timeline import COMPUTE, busy_by_device
@@ -159,15 +160,21 @@ def _badly_launched(profile: Profile) -> dict[str, tuple[str, Row, int]]:
 
     Of each why, the launch that takes most of its time, and all its time in ns.
     """
+    columns = ("activity_kind", "name", "calls", "total_ns")
+    sums = zip(*(profile.once(trace_sums)[name].to_pylist() for name in columns), strict=True)
+    total_of = {
+        name: total_ns
+        for kind, name, calls, total_ns in sums
+        if kind == "kernel" and total_ns >= _LEAST_NS * calls
+        if not (is_communication(name) or _TUNED.search(name))
+    }
     of_name: dict[str, list[Row]] = {}
-    for row in profile.once(kernel_occupancy.kernel_occupancy).to_pylist():
+    # Mostly few are left, and their sizes are all that is looked at.
+    for row in kernel_occupancy.occupancy_rows(profile, total_of) if total_of else ():
         of_name.setdefault(row["name"], []).append(row)
     kernels = {}
     for name, rows in of_name.items():
-        total_ns = sum(row["total_ns"] for row in rows)
-        is_short = total_ns < _LEAST_NS * sum(row["calls"] for row in rows)
-        if is_short or is_communication(name) or _TUNED.search(name):
-            continue
+        total_ns = total_of[name]
         for cause in ("low_occupancy", "small_grids"):
             launches = [row for row in rows if _unused(row) == cause]
             if sum(row["total_ns"] for row in launches) >= _NEARLY_ALL * total_ns > 0:

@@ -161,7 +161,11 @@ def test_what_ends_before_it_starts_is_refused_where_it_was_not_counted(tmp_path
     assert caught.value.message == f"{path}, table kernels: row 4 ends before it starts"
 
 
-def test_what_ends_before_it_starts_is_left_out_where_it_was_counted(tmp_path):
+@pytest.mark.parametrize("few_rows", [0, 2])
+def test_what_ends_before_it_starts_is_left_out_where_it_was_counted(
+    tmp_path, monkeypatch, few_rows
+):
+    monkeypatch.setattr(sqlite_export, "_FEW_ROWS", few_rows)
     rows = [kernel(1, 2), kernel(9, 7)]
 
     profile = read_profile(write(tmp_path / "x.sqlite", {KERNEL: rows}))
