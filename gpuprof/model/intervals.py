@@ -5,48 +5,59 @@ sorted already, which real recordings almost always are.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from gpuprof.native import IntervalArrays, arrays, library
+from gpuprof.native import arrays
 
 Int64s = npt.NDArray[np.int64]
 _NEIGHBOURS: Final = 256
 # Sets whose sizes differ by less than this factor are swept side by side, which takes less than
 # to search one for each interval of the other.
 _ALIKE: Final = 32
+_SIXTY_FOUR_BITS: Final = (1 << 64) - 1
 
 
-@dataclass(frozen=True, eq=False)
 class Intervals:
-    """A set of instants in ns: sorted, disjoint, not even touching, none of length 0."""
+    """A set of instants in ns: sorted, disjoint, not even touching, none of length 0.
 
-    start: Int64s
-    end: Int64s
+    Args:
+        start: Starts in ns.
+        end: Ends in ns, in the same order.
+        placed: Where these lie, if that is known.
+    """
+
+    __slots__ = ("_before", "_placed", "end", "start")
+
+    def __init__(self, start: Int64s, end: Int64s, placed: arrays.Placed | None = None) -> None:
+        self.start, self.end, self._placed = start, end, placed
+        self._before: Int64s | None = None
+
+    def __reduce__(self) -> tuple[type["Intervals"], tuple[Int64s, Int64s]]:
+        """Copies lie elsewhere."""
+        return Intervals, (self.start, self.end)
 
     @property
     def length(self) -> int:
         """How many ns it covers."""
-        # Both sums may be beyond 64 bits, which their difference of arrays makes good.
-        return int((self.end.sum(keepdims=True) - self.start.sum(keepdims=True))[0])
+        # Both sums may be beyond 64 bits, of which the length takes no more than 63.
+        return int(np.add.reduce(self.end)) - int(np.add.reduce(self.start)) & _SIXTY_FOUR_BITS
 
-    @cached_property
+    @property
     def before(self) -> Int64s:
         """How many ns of it lie before every `arrays.BLOCK`-th interval."""
-        if len(self) < arrays.BLOCK:
-            return _NOTHING_BEFORE
-        first = np.arange(0, len(self), arrays.BLOCK)
-        covered = np.add.reduceat(self.end - self.start, first)
-        return np.concatenate([_NOTHING_BEFORE, np.cumsum(covered)])
+        if self._before is None:
+            self._before = arrays.covered_before(self.placed)
+        return self._before
 
-    @cached_property
-    def compiled(self) -> IntervalArrays:
+    @property
+    def placed(self) -> arrays.Placed:
         """The set as compiled functions take it: most are asked about again and again."""
-        return arrays.interval_set(self.start, self.end)
+        if self._placed is None:
+            self._placed = arrays.placed(self.start, self.end)
+        return self._placed
 
     def __len__(self) -> int:
         """How many intervals it consists of."""
@@ -55,9 +66,6 @@ class Intervals:
 
 def _int64(values: npt.ArrayLike) -> Int64s:
     return np.asarray(values, dtype=np.int64)
-
-
-_NOTHING_BEFORE: Final = _int64([0])
 
 
 def _before(counts: Int64s) -> Int64s:
@@ -81,13 +89,13 @@ def union(start: npt.ArrayLike, end: npt.ArrayLike) -> Intervals:
         end: Ends in ns, in the same order. Intervals of length 0 cover nothing.
     """
     starts, ends = _int64(start), _int64(end)
-    swept = arrays.union(arrays.interval_set(starts, ends))
+    swept = arrays.union(arrays.placed(starts, ends))
     if swept is None and (starts[1:] < starts[:-1]).any():
         order = np.argsort(starts, kind="stable")
         starts, ends = starts[order], ends[order]
-        swept = arrays.union(arrays.interval_set(starts, ends))
+        swept = arrays.union(arrays.placed(starts, ends))
     if swept is not None:
-        return _of_sweep(swept) if swept.count else NOTHING
+        return Intervals(*swept) if len(swept[0]) else NOTHING
     if not np.all(ends > starts):
         is_filled = ends > starts
         starts, ends = starts[is_filled], ends[is_filled]
@@ -136,19 +144,9 @@ def together(sets: Sequence[Intervals]) -> Intervals:
         return filled[0] if filled else NOTHING
     middle = len(filled) // 2
     a, b = together(filled[:middle]), together(filled[middle:])
-    if (swept := arrays.union(a.compiled, b.compiled)) is not None:
-        return _of_sweep(swept)
+    if (swept := arrays.union(a.placed, b.placed)) is not None:
+        return Intervals(*swept)
     return union(np.concatenate([a.start, b.start]), np.concatenate([a.end, b.end]))
-
-
-def _of_sweep(swept: IntervalArrays) -> Intervals:
-    """A set that was computed, whose arrays are let go where it is a small part of them."""
-    times: npt.NDArray[np.int64] = swept.arrays[:, : swept.count]
-    if 2 * swept.count < swept.arrays.shape[1]:
-        return Intervals(*times.copy())
-    intervals = Intervals(*times)
-    vars(intervals)["compiled"] = swept  # it is that already
-    return intervals
 
 
 def overlapping(a: Intervals, b: Intervals) -> tuple[Int64s, Int64s]:
@@ -186,8 +184,8 @@ def intersection(a: Intervals, b: Intervals) -> Intervals:
     """The instants that both cover."""
     if len(a) > len(b):
         a, b = b, a
-    if len(b) < _ALIKE * len(a) and library() is not None:
-        return difference(a, difference(a, b))
+    if len(b) < _ALIKE * len(a) and (swept := arrays.intersection(a.placed, b.placed)) is not None:
+        return Intervals(*swept)
     first, count = overlapping(a, b)
     if len(a) and (first[1:] == first[:-1] + count[:-1]).all():
         return _cut(b, a, first, count)
@@ -220,9 +218,9 @@ def difference(a: Intervals, b: Intervals) -> Intervals:
     """The instants that the first covers and the second does not."""
     if not len(a) or not len(b):
         return a
-    swept = arrays.difference(a.compiled, b.compiled)
+    swept = arrays.difference(a.placed, b.placed)
     if swept is not None:
-        return _of_sweep(swept)
+        return Intervals(*swept)
     first, count = overlapping(a, b)
     met = runs(first, count)
     # What an interval of a leaves lies between its start, the ends and starts of those of b
@@ -260,7 +258,7 @@ def covered_within(covered: Intervals, start: npt.ArrayLike, end: npt.ArrayLike)
     starts, ends = _int64(start), _int64(end)
     if not len(covered):
         return np.zeros(starts.shape, np.int64)
-    swept = arrays.covered_within(covered.compiled, covered.before, starts, ends)
+    swept = arrays.covered_within(covered.placed, covered.before, starts, ends)
     if swept is not None:
         return swept
     return _covered_before(covered, ends) - _covered_before(covered, starts)

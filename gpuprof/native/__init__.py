@@ -18,11 +18,10 @@ from typing import Any, Final, Self
 SWITCH: Final = "GPUPROF_COMPILED"
 # Functions that came last: what was built from older sources lacks them.
 _NEWEST: Final = (
-    "covered_within",
     "event_columns",
+    "intersection_of",
     "report_texts",
     "scan_rows",
-    "union_of",
     "walk_back",
 )
 
@@ -64,19 +63,23 @@ class IntegerArray(ctypes.Structure):
 
 
 class IntervalArrays(ctypes.Structure):
-    """Starts and ends; as in ``arrays.h``."""
+    """Starts and ends that a function makes; as in ``arrays.h``."""
 
     _fields_ = (("start", c_void_p), ("end", c_void_p), ("count", c_size_t))
 
 
-_SET: Final = ctypes.POINTER(IntervalArrays)
+_MADE: Final = ctypes.POINTER(IntervalArrays)
+# Addresses of starts and of ends, and how many intervals: numbers take less time than structures.
+_SET: Final = (c_void_p, c_void_p, c_size_t)
 # What functions take, other than statuses and numbers that fit an int.
 _ARGUMENTS: Final[Mapping[str, tuple[Any, ...]]] = {
-    "unions_by_key": (IntegerArray, IntegerArray, IntegerArray, c_size_t, ValueArray, _SET),
-    "release_intervals": (_SET,),
-    "difference_of": (_SET, _SET, _SET),
-    "union_of": (_SET, _SET, _SET),
-    "covered_within": (_SET, ValueArray, ValueArray, ValueArray, c_size_t, ValueArray),
+    "unions_by_key": (IntegerArray, IntegerArray, IntegerArray, c_size_t, ValueArray, _MADE),
+    "release_intervals": (_MADE,),
+    **dict.fromkeys(
+        ("difference_of", "intersection_of", "union_of"), (*_SET, *_SET, c_void_p, c_size_t)
+    ),
+    "covered_before": (*_SET, c_void_p),
+    "covered_within": (*_SET, *[c_void_p] * 3, c_size_t, c_void_p),
     "pair_places": (IntegerArray, IntegerArray, ValueArray, ValueArray, c_size_t, ValueArray),
     "id_places": (IntegerArray, IntegerArray, ValueArray, c_size_t, ValueArray),
     "chain_ids": (
@@ -115,7 +118,7 @@ _ARGUMENTS: Final[Mapping[str, tuple[Any, ...]]] = {
 _RETURNED: Final[Mapping[Any, tuple[str, ...]]] = {
     c_void_p: ("texts_new", "texts_bytes", "texts_ends", "scan_new", "scan_rows", "scan_members"),
     c_size_t: ("texts_count", "most_rows", "event_places"),
-    c_int64: ("walk_back",),
+    c_int64: ("difference_of", "intersection_of", "union_of", "walk_back"),
 }
 
 

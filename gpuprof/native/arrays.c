@@ -91,40 +91,52 @@ static bool add_interval(Intervals *set, size_t room, int64_t start, int64_t end
     return true;
 }
 
-ArraysStatus difference_of(const Intervals *a, const Intervals *b, Intervals *made) {
-    size_t room = a->count + b->count, j = 0;
-    made->count = 0;
-    for (size_t i = 0; i < a->count; i++) {
-        int64_t start = a->start[i], end = a->end[i];
-        while (j < b->count && b->end[j] <= start) j++;
-        for (size_t k = j; k < b->count && b->start[k] < end && start < end; k++) {
-            if (b->start[k] > start && !add_interval(made, room, start, b->start[k]))
-                return ARRAYS_UNSORTED;
-            start = b->end[k];
-        }
-        if (start < end && !add_interval(made, room, start, end)) return ARRAYS_UNSORTED;
-    }
-    return ARRAYS_OK;
+/* The same, or makes the last interval longer where that is not over yet. */
+static void join_interval(Intervals *set, size_t room, int64_t start, int64_t end) {
+    if (!set->count || start > set->end[set->count - 1])
+        (void)add_interval(set, room, start, end);
+    else if (end > set->end[set->count - 1])
+        set->end[set->count - 1] = end;
 }
 
-ArraysStatus union_of(const Intervals *a, const Intervals *b, Intervals *made) {
-    int64_t last = INT64_MIN;
-    made->count = 0;
-    for (size_t i = 0, j = 0; i < a->count || j < b->count;) {
-        bool is_of_a = j == b->count || (i < a->count && a->start[i] <= b->start[j]);
-        int64_t start = is_of_a ? a->start[i] : b->start[j];
-        int64_t end = is_of_a ? a->end[i++] : b->end[j++];
-        if (end <= start) continue;
-        if (start < last) return ARRAYS_UNSORTED;
-        last = start;
-        if (made->count && start <= made->end[made->count - 1]) {
-            if (end > made->end[made->count - 1]) made->end[made->count - 1] = end;
-        } else {
-            made->start[made->count] = start;
-            made->end[made->count++] = end;
+int64_t difference_of(SET(a), SET(b), int64_t *made, size_t room) {
+    Intervals left = {made, made + room, 0};
+    for (size_t i = 0, j = 0; i < a_count; i++) {
+        int64_t start = a_start[i], end = a_end[i];
+        while (j < b_count && b_end[j] <= start) j++;
+        for (size_t k = j; k < b_count && b_start[k] < end && start < end; k++) {
+            if (b_start[k] > start && !add_interval(&left, room, start, b_start[k])) return -1;
+            start = b_end[k];
         }
+        if (start < end && !add_interval(&left, room, start, end)) return -1;
     }
-    return ARRAYS_OK;
+    return (int64_t)left.count;
+}
+
+int64_t intersection_of(SET(a), SET(b), int64_t *made, size_t room) {
+    Intervals both = {made, made + room, 0};
+    for (size_t i = 0, j = 0; i < a_count && j < b_count;) {
+        int64_t start = a_start[i] > b_start[j] ? a_start[i] : b_start[j];
+        int64_t end = a_end[i] < b_end[j] ? a_end[i] : b_end[j];
+        if (start < end) join_interval(&both, room, start, end);
+        *(a_end[i] < b_end[j] ? &i : &j) += 1;
+    }
+    return (int64_t)both.count;
+}
+
+int64_t union_of(SET(a), SET(b), int64_t *made, size_t room) {
+    Intervals either = {made, made + room, 0};
+    int64_t last = INT64_MIN;
+    for (size_t i = 0, j = 0; i < a_count || j < b_count;) {
+        bool is_of_a = j == b_count || (i < a_count && a_start[i] <= b_start[j]);
+        int64_t start = is_of_a ? a_start[i] : b_start[j];
+        int64_t end = is_of_a ? a_end[i++] : b_end[j++];
+        if (end <= start) continue;
+        if (start < last) return -1;
+        last = start;
+        join_interval(&either, room, start, end);
+    }
+    return (int64_t)either.count;
 }
 
 typedef struct {
@@ -133,37 +145,46 @@ typedef struct {
 } Before;
 
 /* What lies before a time: fastest where few intervals start between it and the one before it. */
-static uint64_t covered_to(const Intervals *set, const int64_t *before, Before *last,
-                           int64_t time) {
+static uint64_t covered_to(SET(set), const int64_t *before, Before *last, int64_t time) {
     size_t low = last->low, high = low, step = 1, summed = last->summed;
     uint64_t sum = last->sum;
-    if (low && set->start[low - 1] > time) low = 0;
-    else high = set->count;
-    for (; low + step < high && set->start[low + step - 1] <= time; step *= 2) low += step;
+    if (low && set_start[low - 1] > time) low = 0;
+    else high = set_count;
+    for (; low + step < high && set_start[low + step - 1] <= time; step *= 2) low += step;
     if (low + step < high) high = low + step;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (set->start[middle] <= time) low = middle + 1;
+        if (set_start[middle] <= time) low = middle + 1;
         else high = middle;
     }
-    bool reaches = low && set->end[low - 1] > time;
-    uint64_t beyond = reaches ? (uint64_t)set->end[low - 1] - (uint64_t)time : 0;
+    bool reaches = low && set_end[low - 1] > time;
+    uint64_t beyond = reaches ? (uint64_t)set_end[low - 1] - (uint64_t)time : 0;
     if (low < summed || low - summed > BLOCK) {
         summed = low - low % BLOCK;
         sum = (uint64_t)before[low / BLOCK];
     }
     for (; summed < low; summed++)
-        sum += (uint64_t)set->end[summed] - (uint64_t)set->start[summed];
+        sum += (uint64_t)set_end[summed] - (uint64_t)set_start[summed];
     *last = (Before){low, summed, sum};
     return sum - beyond;
 }
 
-void covered_within(const Intervals *set, const int64_t *before, const int64_t *start,
-                    const int64_t *end, size_t count, int64_t *covered) {
+void covered_within(SET(set), const int64_t *before, const int64_t *start, const int64_t *end,
+                    size_t count, int64_t *covered) {
     Before first = {0}, last = {0};
     for (size_t i = 0; i < count; i++)
-        covered[i] = (int64_t)(covered_to(set, before, &last, end[i]) -
-                               covered_to(set, before, &first, start[i]));
+        covered[i] = (int64_t)(
+            covered_to(set_start, set_end, set_count, before, &last, end[i]) -
+            covered_to(set_start, set_end, set_count, before, &first, start[i]));
+}
+
+void covered_before(SET(set), int64_t *before) {
+    uint64_t sum = 0;
+    for (size_t i = 0;; i++) {
+        if (i % BLOCK == 0) before[i / BLOCK] = (int64_t)sum;
+        if (i == set_count) break;
+        sum += (uint64_t)set_end[i] - (uint64_t)set_start[i];
+    }
 }
 
 /* ---------------------------------------------------------------- launches and ranges */

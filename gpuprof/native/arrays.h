@@ -45,19 +45,25 @@ ArraysStatus unions_by_key(Integers start, Integers duration, Integers key, size
 
 void release_intervals(Intervals *made);
 
-/* What the first set covers and the second does not; `made` has room for a->count + b->count
- * intervals, which is enough for sets that are sorted and disjoint: others are refused. */
-ArraysStatus difference_of(const Intervals *a, const Intervals *b, Intervals *made);
+/* Parameters: a set of sorted, disjoint intervals. */
+#define SET(name) \
+    const int64_t *name##_start, const int64_t *name##_end, size_t name##_count
 
-/* The union of intervals that are sorted by start, those of both arguments, which may overlap;
- * `made` has room for a->count + b->count intervals. */
-ArraysStatus union_of(const Intervals *a, const Intervals *b, Intervals *made);
+/* What the first set covers and the second does not, both, or either of them, whose intervals may
+ * overlap but must be sorted by start. From `made` on there is room for so many starts, then for
+ * as many ends: for those of both sets together. Returns how many were made, or -1 for sets that
+ * are not as they must be. */
+int64_t difference_of(SET(a), SET(b), int64_t *made, size_t room);
+int64_t intersection_of(SET(a), SET(b), int64_t *made, size_t room);
+int64_t union_of(SET(a), SET(b), int64_t *made, size_t room);
 
-/* How much of a set lies between each start and end; before[i] is what its first i * BLOCK
- * intervals cover. */
+/* What the intervals of a set before every BLOCK-th one cover. */
 #define BLOCK 64
-void covered_within(const Intervals *set, const int64_t *before, const int64_t *start,
-                    const int64_t *end, size_t count, int64_t *covered);
+void covered_before(SET(set), int64_t *before);
+
+/* How much of a set lies between each start and end; `before` is that of `covered_before`. */
+void covered_within(SET(set), const int64_t *before, const int64_t *start, const int64_t *end,
+                    size_t count, int64_t *covered);
 
 /* Which of so many pairs, sorted, each row is: -1 for none. */
 void pair_places(Integers first, Integers second, const int64_t *firsts, const int64_t *seconds,

@@ -18,7 +18,12 @@ Int64s = npt.NDArray[np.int64]
 Integers = npt.NDArray[np.integer[Any]]
 # As in arrays.h: sums are kept of every so many intervals.
 BLOCK: Final = 64
-NONE: Final = IntervalArrays(None, None, 0)
+# Addresses of the starts and the ends of a set of intervals, how many, and what keeps them there.
+Placed = tuple[int, int, int, Any]
+NOWHERE: Final[Placed] = (0, 0, 0, None)
+# Starts and ends that were computed, and where they lie.
+Swept = tuple[Int64s, Int64s, Placed]
+_NOTHING: Final = np.empty(0, np.int64)
 
 
 class _Launched(ctypes.Structure):
@@ -50,43 +55,60 @@ def unions_by_key(
     return union
 
 
-def interval_set(start: Int64s, end: Int64s) -> IntervalArrays:
-    """Sorted, disjoint intervals as the functions take them, which keeps the arrays."""
+def placed(start: Int64s, end: Int64s) -> Placed:
+    """Where sorted, disjoint intervals lie, and what keeps them there."""
+    if not len(start):
+        return NOWHERE
     start, end = np.ascontiguousarray(start), np.ascontiguousarray(end)
-    output = IntervalArrays(address(start), address(end), len(start))
-    output.arrays = start, end
-    return output
+    return address(start), address(end), len(start), (start, end)
 
 
-def _room(count: int) -> IntervalArrays:
-    """Room for so many intervals, and none of them yet."""
-    times = np.empty((2, count), np.int64)
-    first = address(times)
-    output = IntervalArrays(first, first + times.strides[0], 0)
-    output.arrays = times
-    return output
-
-
-def difference(a: IntervalArrays, b: IntervalArrays) -> IntervalArrays | None:
+def difference(a: Placed, b: Placed) -> Swept | None:
     """What the first set of intervals covers and the second does not."""
-    functions, output = library(), _room(a.count + b.count)
-    return None if functions is None or functions.difference_of(a, b, output) else output
+    return _swept("difference_of", a, b)
 
 
-def union(some: IntervalArrays, others: IntervalArrays = NONE) -> IntervalArrays | None:
+def intersection(a: Placed, b: Placed) -> Swept | None:
+    """What both sets of intervals cover."""
+    return _swept("intersection_of", a, b)
+
+
+def union(some: Placed, others: Placed = NOWHERE) -> Swept | None:
     """The union of intervals that may overlap, by ascending start in each of the arguments."""
-    functions, output = library(), _room(some.count + others.count)
-    return None if functions is None or functions.union_of(some, others, output) else output
+    return _swept("union_of", some, others)
 
 
-def covered_within(
-    covered: IntervalArrays, before: Int64s, start: Int64s, end: Int64s
-) -> Int64s | None:
+def _swept(function: str, a: Placed, b: Placed) -> Swept | None:
+    functions, room = library(), a[2] + b[2]
+    if functions is None:
+        return None
+    times = np.empty((2, room), np.int64)
+    at = address(times)
+    count = getattr(functions, function)(*a[:3], *b[:3], at, room)
+    if count < 0:
+        return None
+    if not count:
+        return _NOTHING, _NOTHING, NOWHERE
+    if 2 * count < room:  # which is let go where little of it is used
+        times, room = times[:, :count].copy(), count
+        at = address(times)
+    return times[0, :count], times[1, :count], (at, at + room * times.itemsize, count, times)
+
+
+def covered_before(covered: Placed) -> Int64s:
+    """What the intervals of a set before every `BLOCK`-th one cover."""
+    functions, sums = library(), np.zeros(covered[2] // BLOCK + 1, np.int64)
+    if functions is not None:
+        functions.covered_before(*covered[:3], address(sums))
+    return sums
+
+
+def covered_within(covered: Placed, before: Int64s, start: Int64s, end: Int64s) -> Int64s | None:
     """How much of a set of intervals lies in each window, fastest if these ascend.
 
     Args:
         covered: The set.
-        before: What the intervals before every `BLOCK`-th one cover.
+        before: What `covered_before` makes of it.
         start: Start of each window.
         end: End of each.
     """
@@ -94,7 +116,10 @@ def covered_within(
     if functions is None or start.shape != end.shape:
         return None
     covered_ns = np.empty(start.shape, np.int64)
-    functions.covered_within(covered, before, start, end, start.size, covered_ns)
+    if start.size:
+        start, end = np.ascontiguousarray(start), np.ascontiguousarray(end)
+        windows = address(start), address(end), start.size
+        functions.covered_within(*covered[:3], address(before), *windows, address(covered_ns))
     return covered_ns
 
 

@@ -38,16 +38,16 @@ static void use(const Column *columns, size_t rows) {
     Intervals made;
     Integers group = integers_of(&columns[2], rows), values = integers_of(&columns[1], rows);
     if (!unions_by_key(integers_of(&columns[0], rows), values, group, 128, bounds, &made)) {
-        Intervals first = {made.start, made.end, made.count / 2};
-        Intervals second = {made.start + first.count, made.end + first.count,
-                            made.count - first.count};
+        size_t half = made.count / 2, rest = made.count - half;
+        const int64_t *later = made.start + half, *later_end = made.end + half;
         int64_t *room = malloc((2 * made.count + 1) * sizeof *room);
-        Intervals left = {room, room + made.count, 0};
-        (void)difference_of(&first, &second, &left);
-        (void)union_of(&second, &first, &left);
+        (void)difference_of(made.start, made.end, half, later, later_end, rest, room, made.count);
+        (void)intersection_of(made.start, made.end, half, later, later_end, rest, room, made.count);
+        (void)union_of(later, later_end, rest, made.start, made.end, half, room, made.count);
         int64_t *covered = malloc((made.count + 1) * sizeof *covered);
-        first.count = first.count > 0 ? first.count - 1 : 0;
-        covered_within(&first, made.start, made.start, made.end, made.count, covered);
+        half = half > 0 ? half - 1 : 0;
+        covered_before(made.start, made.end, half, room);
+        covered_within(made.start, made.end, half, room, made.start, made.end, made.count, covered);
         free(covered);
         free(room);
         release_intervals(&made);

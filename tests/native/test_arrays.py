@@ -42,13 +42,12 @@ def test_a_union_of_two_covers_what_either_does_and_so_much_before_each_time(row
     start, duration, _ = columns(rows, np.int64)
     end = start + duration
 
-    sets = [arrays.interval_set(start[place::2], end[place::2]) for place in (0, 1)]
-    swept = arrays.union(*sets)
-    first, last = swept.arrays[:, : swept.count]
+    sets = [arrays.placed(start[place::2], end[place::2]) for place in (0, 1)]
+    first, last, _ = arrays.union(*sets)
     union = intervals.Intervals(first, last)
     until = np.array(times, np.int64)
     since = np.full_like(until, -5)
-    covered = arrays.covered_within(union.compiled, union.before, since, until)
+    covered = arrays.covered_within(union.placed, union.before, since, until)
 
     expected = instants(start, end)
     assert instants(first, last) == expected
@@ -67,14 +66,14 @@ def test_how_much_of_many_intervals_lies_before_times_in_any_order(count):
     drawn = intervals.Intervals(start, end)
     for order in (np.arange(len(times)), np.argsort(times), np.argsort(-times)):
         since, until = times[order[::-1]], times[order]
-        covered = arrays.covered_within(drawn.compiled, drawn.before, since, until)
+        covered = arrays.covered_within(drawn.placed, drawn.before, since, until)
         assert covered.tolist() == (expected[order] - expected[order[::-1]]).tolist()
 
 
 def test_intervals_out_of_order_are_left_to_another_way():
     start = np.array([2, 1])
 
-    assert arrays.union(arrays.interval_set(start, start + 2)) is None
+    assert arrays.union(arrays.placed(start, start + 2)) is None
     union = intervals.union(start, start + 2)
     assert instants(union.start, union.end) == {1, 2, 3}
 
@@ -101,22 +100,24 @@ def test_keys_and_ends_that_do_not_fit_are_refused(key, duration):
 
 
 @given(a=ROWS, b=ROWS)
-def test_a_difference_covers_what_the_first_alone_does(a, b):
+def test_a_difference_covers_what_the_first_alone_does_and_an_intersection_the_rest(a, b):
     first, second = (intervals.union(*_spans(rows)) for rows in (a, b))
 
-    left = arrays.difference(first.compiled, second.compiled)
-    start, end = left.arrays[:, : left.count]
+    start, end, _ = arrays.difference(first.placed, second.placed)
+    both = arrays.intersection(first.placed, second.placed)
 
-    assert instants(start, end) == instants(first.start, first.end) - instants(
-        second.start, second.end
-    )
+    of_first, of_second = (instants(of.start, of.end) for of in (first, second))
+    assert instants(start, end) == of_first - of_second
+    assert instants(*both[:2]) == of_first & of_second
     assert (start < end).all()
+    assert (both[0] < both[1]).all()
+    assert (both[0][1:] > both[1][:-1]).all()
 
 
 def test_sets_that_overlap_themselves_are_refused_where_the_result_has_no_room():
     many, one = np.zeros(40, np.int64), np.array([1, 3, 5])
 
-    sets = arrays.interval_set(many, many + 9), arrays.interval_set(one, one + 1)
+    sets = arrays.placed(many, many + 9), arrays.placed(one, one + 1)
     assert arrays.difference(*sets) is None
 
 
