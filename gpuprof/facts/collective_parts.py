@@ -295,10 +295,13 @@ def _period(took: Int64s) -> int:
     """
     logs = np.log(np.maximum(took[:_MOST_CALLS], 1))
     lags = range(1, len(logs) // _LEAST_SPREAD + 1)
-    differences = (np.abs(logs[lag:] - logs[:-lag]) for lag in lags)
-    apart = np.array(
-        [np.partition(values, len(values) // 2)[len(values) // 2] for values in differences]
-    )
+    apart = np.zeros(len(lags))
+    for place, lag in enumerate(lags):
+        values = logs[lag:] - logs[:-lag]
+        np.abs(values, out=values)
+        middle = len(values) // 2
+        values.partition(middle)  # in place: there are many short ones
+        apart[place] = values[middle]
     if not len(apart) or apart.min() > min(_STANDS_OUT * float(np.median(apart)), _REPEATS):
         return 1
     return int(np.argmax(apart <= max(_NEAR * apart.min(), _TIED))) + 1

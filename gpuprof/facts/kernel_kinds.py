@@ -108,6 +108,7 @@ def is_initial(name: str) -> bool:
 
 
 @lru_cache(1 << 14)
+@lru_cache(1 << 14)  # files of one job have the same names
 def may_initialise(name: str) -> bool:
     """Whether a kernel of a framework does this or works on one element at a time."""
     return is_initial(name) or _ONE_BY_ONE.search(name) is not None

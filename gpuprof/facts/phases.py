@@ -266,12 +266,12 @@ def _kernels_by_step(
     rows = profile.loaded("kernels").rows_known() if has_kernels else 0
     parts = ([column[::stride].copy() for column in part] for part in kernels)
     start, device, name = columns_of(parts, len(columns), rows)
-    numbers = _NUMBERS if stride == 1 else _NUMBERS_OF_SOME
+    numbers, different_names = _NUMBERS if stride == 1 else _NUMBERS_OF_SOME, distinct(name)
     on_device = rows_by(device)
 
     def counted(series: StepWindows) -> tuple[Int64s, Int64s]:
         number = max(1, min(numbers, _MOST_COUNTS // len(series.start_ns)))
-        different_numbers = distinct(distinct(name) % number)
+        different_numbers = distinct(different_names % number)
         counts = np.zeros(len(series.start_ns) * len(different_numbers), np.int64)
         for of_device in (on_device.get(of, _NO_ROWS) for of in series.devices):
             for rows in (of_device[piece] for piece in pieces(len(of_device))):

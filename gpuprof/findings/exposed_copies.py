@@ -38,7 +38,7 @@ from gpuprof.model.intervals import (
     together,
     union,
 )
-from gpuprof.model.profile import Profile, once_per_recording
+from gpuprof.model.profile import Profile, once_per_profile, once_per_recording
 from gpuprof.model.words import Words
 from gpuprof.predict.link_models import NAMES
 
@@ -241,18 +241,23 @@ def _launched_in(scope: Scope, routes: Mapping[Route, Intervals]) -> tuple[str, 
 def _needless(scope: Scope, exposed: Intervals, cost_ns: int) -> Avoidable | None:
     """Copies that need not be, where they are most of a wait."""
     needless = avoidable(scope.profile)
-    sets = [copies.running for copies in needless]
-    bounds = np.cumsum([0, *map(len, sets)])
-    start, end = (
-        np.concatenate([NOTHING.start, *(getattr(s, e) for s in sets)]) for e in ("start", "end")
-    )
+    start, end, bounds = _needless_copies(scope.profile)
     waited_ns = np.diff(np.append(0, covered_within(exposed, start, end).cumsum())[bounds])
     # Few of them take enough time to be most of a wait at all: what a step usually pays is at
     # most twice the mean.
     for place in np.flatnonzero(2 * waited_ns > _MOST * cost_ns * len(scope.start_ns)).tolist():
-        if scope.per_step(intersection(sets[place], exposed)) > _MOST * cost_ns:
+        if scope.per_step(intersection(needless[place].running, exposed)) > _MOST * cost_ns:
             return needless[place]
     return None
+
+
+@once_per_profile
+def _needless_copies(profile: Profile) -> tuple[Int64s, Int64s, Int64s]:
+    """When all copies that need not be start and end, and where those of each reason begin."""
+    sets = [copies.running for copies in avoidable(profile)]
+    start = np.concatenate([NOTHING.start, *(copies.start for copies in sets)])
+    end = np.concatenate([NOTHING.end, *(copies.end for copies in sets)])
+    return start, end, np.cumsum([0, *map(len, sets)])
 
 
 def of_memory(scope: Scope) -> Iterator[Finding]:

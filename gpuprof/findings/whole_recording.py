@@ -7,6 +7,7 @@ metrics. What kernels and copies take is then right; what a step takes, and what
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache, partial
 from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
@@ -175,7 +176,7 @@ def _truncated(recorded: Profile) -> tuple[str, str] | None:
 def _calls_like(profile: Profile, pattern: re.Pattern[str], after_ns: int | None = None) -> int:
     """How many calls have some names, of those that begin after an instant if one is given."""
     names = profile.loaded("api_calls").names
-    is_meant = names.values(lambda name: pattern.match(name) is not None, 0)
+    is_meant = names.values(partial(_begins_with, pattern), 0)
     if after_ns is None:
         numbers = (number for (number,) in profile.columns("api_calls", "name_id"))
     else:
@@ -185,6 +186,11 @@ def _calls_like(profile: Profile, pattern: re.Pattern[str], after_ns: int | None
             if start.max(initial=after_ns) > after_ns
         )
     return sum(int(np.count_nonzero(is_meant.of(number))) for number in numbers)
+
+
+@lru_cache(1 << 14)  # files of one job have the same names
+def _begins_with(pattern: re.Pattern[str], name: str) -> bool:
+    return pattern.match(name) is not None
 
 
 def _recorded_steps(profile: Profile) -> str:
@@ -346,7 +352,8 @@ def recorded_calls(profile: Profile) -> str:
         return ""
     numbered = 0
     for number in distinct(process).tolist():
-        ids = different(correlation[(process == number) & (correlation > 0)])
+        # Of flags, NumPy takes their places first and then the rows in a third of the time.
+        ids = different(correlation[np.flatnonzero((process == number) & (correlation > 0))])
         if len(ids) >= _LEAST_CALLS and median(np.diff(ids)) >= most_apart:
             numbered += int(ids[-1] - ids[0] + 1)
     return f"{len(start):,} of {numbered:,} numbered calls of CUDA" if numbered else ""
@@ -360,7 +367,7 @@ def _without_kernels(profile: Profile) -> tuple[int, int]:
     """
     start, process, thread, correlation, name = first_calls(profile)
     names = profile.loaded("api_calls").names
-    launching = names.values(lambda text: KERNEL_LAUNCHES.match(text) is not None, 0)
+    launching = names.values(partial(_begins_with, KERNEL_LAUNCHES), 0)
     is_launch = np.flatnonzero(launching.of(name))
     if not len(is_launch) or any(map(BEGINS_CAPTURE.match, names.distinct)):
         return 0, 0
