@@ -441,6 +441,7 @@ def _overview(result: Report) -> list[Grid]:
         shows = {"marked_epochs": _epochs_grid}
     grids, called = [], result.device_names.in_text
     sentences = " ".join(part for text, parts in findings_lines(result) for part in (text, *parts))
+    folded = sentences.casefold()
     for name in filter(tables.__contains__, shows):
         grid = shows[name](tables[name])
         # The first column says what devices are called in their own files.
@@ -452,7 +453,9 @@ def _overview(result: Report) -> list[Grid]:
         named = frozenset(
             place
             for place, text in enumerate(names)
-            if text and re.search(rf"(?<!\w){re.escape(text)}(?!\w)", sentences, re.IGNORECASE)
+            # Of thousands of devices few are named: to make a pattern takes a millisecond.
+            if text and text.casefold() in folded
+            if re.search(rf"(?<!\w){re.escape(text)}(?!\w)", sentences, re.IGNORECASE)
         )
         grids.append(replace(grid, rows=rows, table=name, named=grid.named | named))
     return grids
