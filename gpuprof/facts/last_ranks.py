@@ -3,8 +3,6 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from itertools import groupby, islice
-from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -190,13 +188,12 @@ def longest_kernels(profile: Profile) -> pa.Table:
     """The kernels that took most of each device's time; none where nothing communicates."""
     if not len(communication_kernels(profile)):
         return _KERNELS_OF_DEVICES.empty()
-    rows = sorted(
-        profile.once(kernel_sums),
-        key=lambda row: (row["device_id"] is None, row["device_id"], -row["total_ns"], row["name"]),
-    )
-    by_device = groupby(rows, itemgetter("device_id"))
-    longest = [row for _, of in by_device for row in islice(of, _MOST_KERNELS)]
-    return _KERNELS_OF_DEVICES.table(longest)
+    sums, texts = _sums_of_kernels(profile), profile.loaded("kernels").names.distinct
+    device, name, _, total_ns = sums
+    in_order = np.argsort(np.argsort(np.array(texts, object)))
+    order = np.lexsort((in_order[name], -total_ns, device))
+    nth = np.arange(len(order)) - np.searchsorted(device[order], device[order])
+    return _KERNELS_OF_DEVICES.table(_rows(profile, sums[:, order[nth < _MOST_KERNELS]]))
 
 
 # What is kept of each file of a job.
@@ -296,6 +293,11 @@ def _delay_before(
 
 def kernel_sums(profile: Profile) -> list[dict[str, Any]]:
     """Calls and time of each device's kernels of each name, but for those of communication."""
+    return _rows(profile, _sums_of_kernels(profile))
+
+
+def _sums_of_kernels(profile: Profile) -> Int64s:
+    """The same as four rows of numbers, devices by their places and names by those among all."""
     names, lines = profile.loaded("kernels").names, timelines(profile)
     texts, places = names.distinct, names.places
     device_places = ByNumber([line.number for line in lines], range(len(lines)), 0)
@@ -305,16 +307,21 @@ def kernel_sums(profile: Profile) -> list[dict[str, Any]]:
         for start, end, device, name_id in profile.columns("kernels", *columns)
     )
     there = np.flatnonzero(calls)
-    rows = zip(there.tolist(), calls[there].tolist(), total_ns[there].tolist(), strict=True)
+    device, name = np.divmod(there, len(texts))
+    computes = ~np.array([*map(is_communication, texts)], bool)[name]
+    return np.stack([device, name, calls[there], total_ns[there]])[:, computes]
+
+
+def _rows(profile: Profile, sums: Int64s) -> list[dict[str, Any]]:
+    texts, lines = profile.loaded("kernels").names.distinct, timelines(profile)
     return [
         {
-            "device_id": lines[number // len(texts)].device_id,
-            "name": texts[number % len(texts)],
-            "calls": of_name,
+            "device_id": lines[device].device_id,
+            "name": texts[name],
+            "calls": calls,
             "total_ns": total_ns,
         }
-        for number, of_name, total_ns in rows
-        if not is_communication(texts[number % len(texts)])
+        for device, name, calls, total_ns in sums.T.tolist()
     ]
 
 

@@ -91,10 +91,7 @@ class Ranges:
 @once_per_recording
 def ranges_of(profile: Profile) -> Ranges:
     """Every range of the whole recording: a part's work may have been launched before it."""
-    ranges = _ranges(profile, _TEXTS)
-    if profile.has("nvtx_ranges") and not (table := profile.loaded("nvtx_ranges")).holds("inputs"):
-        table.release(())  # only operations, which have inputs, are read of it again
-    return ranges
+    return _ranges(profile, _TEXTS)
 
 
 @once_per_recording

@@ -89,9 +89,9 @@ def outside_steps(
     yield from _idle_in_set_up(profile, device, has_steps=has_steps)
     yield from _copying_outside(profile, device)
     waits = NOTHING
-    spans = _holding_most(profile, device)
+    spans = _holding_most(profile)[device.device_id]
     if spans is not None and profile.unrestricted.has("api_calls"):
-        waits = difference(_waits(profile, device), spans)
+        waits = difference(_waits(profile)[device.device_id], spans)
     if waits.length:
         yield Finding(
             "waits_outside_steps",
@@ -213,38 +213,49 @@ def copies_outside(profile: Profile, device: DeviceTimeline) -> Intervals:
         profile: The whole recording is read.
         device: As in `set_up_of`.
     """
-    spans = _holding_most(profile, device)
+    spans = _holding_most(profile)[device.device_id]
     return NOTHING if spans is None else difference(device.exposed[TRANSFER], spans)
 
 
-def _waits(profile: Profile, device: DeviceTimeline) -> Intervals:
-    """The pauses of a device whose next work was launched before, by a call that loads no code."""
-    recorded = pauses_of(profile)
-    is_waiting = (recorded.device == device.number) & (recorded.launch != NOT_FOUND)
-    is_waiting &= (recorded.launch_ns <= recorded.start_ns) & host_clock(profile).is_known
-    pauses = Intervals(recorded.start_ns[is_waiting], recorded.end_ns[is_waiting])
-    is_once = _is_once(profile, device, pauses)
-    return intersection(Intervals(pauses.start[~is_once], pauses.end[~is_once]), device.span)
+@once_per_profile
+def _waits(profile: Profile) -> Mapping[int | None, Intervals]:
+    """The pauses of devices whose next work was launched before, by a call that loads no code."""
+    recorded, waits = pauses_of(profile), {}
+    is_ahead = (recorded.launch != NOT_FOUND) & (recorded.launch_ns <= recorded.start_ns)
+    is_ahead &= host_clock(profile).is_known
+    for device in timelines(profile):
+        is_waiting = is_ahead & (recorded.device == device.number)
+        pauses = Intervals(recorded.start_ns[is_waiting], recorded.end_ns[is_waiting])
+        is_often = ~_is_once(profile, device, pauses)
+        often = Intervals(pauses.start[is_often], pauses.end[is_often])
+        waits[device.device_id] = intersection(often, device.span)
+    return waits
 
 
-def _holding_most(profile: Profile, device: DeviceTimeline) -> Intervals | None:
-    """The phases of a device where they hold most of its kernels' work."""
-    times = [phase.span for phase in phases(profile) if device.number in phase.devices]
-    spans = union(*zip(*times, strict=True)) if times else NOTHING
-    kernels = [device.exposed[layer] for layer in (COMPUTE, COMMUNICATION)]
-    inside = sum(int(covered_within(layer, spans.start, spans.end).sum()) for layer in kernels)
-    return spans if inside >= _ENOUGH * sum(layer.length for layer in kernels) > 0 else None
+@once_per_profile
+def _holding_most(profile: Profile) -> Mapping[int | None, Intervals | None]:
+    """The phases of each device where they hold most of its kernels' work."""
+    of_devices: dict[int | None, Intervals | None] = {}
+    for device in timelines(profile):
+        times = [phase.span for phase in phases(profile) if device.number in phase.devices]
+        spans = union(*zip(*times, strict=True)) if times else NOTHING
+        kernels = [device.exposed[layer] for layer in (COMPUTE, COMMUNICATION)]
+        inside = sum(int(covered_within(layer, spans.start, spans.end).sum()) for layer in kernels)
+        is_most = inside >= _ENOUGH * sum(layer.length for layer in kernels) > 0
+        of_devices[device.device_id] = spans if is_most else None
+    return of_devices
 
 
 def _of_device(profile: Profile, device: DeviceTimeline) -> Intervals:
-    spans = _holding_most(profile, device)
-    waits = _waits(profile, device) if profile.unrestricted.has("api_calls") else NOTHING
+    spans = _holding_most(profile)[device.device_id]
+    has_calls = profile.unrestricted.has("api_calls")
+    waits = _waits(profile)[device.device_id] if has_calls else NOTHING
     if spans is not None:
         return difference(device.idle_within(difference(device.span, spans)), waits)
     pauses = difference(device.idle, waits)
     length = pauses.end - pauses.start
     is_set_up = _is_start(device, pauses) | _is_once(profile, device, pauses)
-    if profile.unrestricted.has("api_calls") and len(launches(profile.unrestricted).order):
+    if has_calls and len(launches(profile.unrestricted).order):
         is_long = length > sum(layer.length for layer in device.exposed)
         long_ns = length[is_long]
         ordered = np.sort(long_ns)
