@@ -129,18 +129,20 @@ def instants_of(line: DeviceTimeline, cause: str) -> Intervals:
 
 def kernels_of(calls: pa.Table) -> tuple[CommunicationKernels, npt.NDArray[np.bool_]]:
     """The kernels of `collective_calls`, and whether the stream of each also computes."""
-    columns = (calls[name].to_pylist() for name in Collective._fields)
-    numbers: dict[Collective, int] = {}
-    kind = [
-        numbers.setdefault(Collective(*values), len(numbers))
-        for values in zip(*columns, strict=True)
-    ]
+    labels, code = calls.select(Collective._fields), np.zeros(calls.num_rows, np.int64)
+    for column in labels.columns:
+        values = column.combine_chunks().dictionary_encode()
+        code = code * (len(values.dictionary) + 1) + values.indices.fill_null(-1).to_numpy() + 1
+        code = np.unique(code, return_inverse=True)[1]  # there are few, whatever the columns hold
+    _, first, number = np.unique(code, return_index=True, return_inverse=True)
+    met = np.argsort(first)  # numbered in the order in which they are met
+    kinds = np.argsort(met)[number]
+    different = (Collective(**row) for row in labels.take(pa.array(first[met])).to_pylist())
     device, stream = (
         calls[name].fill_null(UNKNOWN).to_numpy() for name in ("device_id", "stream_id")
     )
     start, end = (calls[name].to_numpy() for name in ("start_ns", "end_ns"))
-    kinds = np.array(kind, np.int64)
-    kernels = CommunicationKernels(start, end, device, stream, kinds, tuple(numbers))
+    kernels = CommunicationKernels(start, end, device, stream, kinds, tuple(different))
     return kernels, calls["is_same_stream"].to_numpy().astype(bool)
 
 
