@@ -9,6 +9,7 @@ from gpuprof.base.statistics import (
     median,
     median_interval,
     quantiles,
+    quantiles_of_rows,
     rank_test,
     rank_tests,
     step_interval,
@@ -22,6 +23,8 @@ def test_medians_and_quantiles_of_integers_are_numpys(number, most):
 
     assert median(values) == np.median(values)
     assert quantiles(values, *shares) == np.quantile(values, shares).tolist()
+    rows = np.stack([values, values[::-1] // 2])
+    assert (quantiles_of_rows(rows, *shares) == np.quantile(rows, shares, axis=1)).all()
 
 
 def test_one_run_has_no_interval():

@@ -37,12 +37,28 @@ def quantiles(values: npt.NDArray[np.integer[Any]], *shares: float) -> list[floa
     for share in shares:
         place, part = divmod((len(ordered) - 1) * share, 1)
         low, high = ordered[[int(place), min(int(place) + 1, len(ordered) - 1)]].tolist()
-        # From the nearer one, as NumPy does it: so rounding is the same.
-        is_near = part < 1 / 2
-        all_quantiles.append(
-            low + (high - low) * part if is_near else high - (high - low) * (1 - part)
-        )
+        all_quantiles.append(_between(low, high, part))
     return all_quantiles
+
+
+def quantiles_of_rows(
+    values: npt.NDArray[np.integer[Any]], *shares: float
+) -> list[npt.NDArray[np.float64]]:
+    """The same of each row of a table, as `np.quantile` has them along the last axis."""
+    ordered, all_quantiles = np.sort(values, axis=-1), []
+    for share in shares:
+        place, part = divmod((ordered.shape[-1] - 1) * share, 1)
+        low, high = (
+            ordered[..., int(place)],
+            ordered[..., min(int(place) + 1, values.shape[-1] - 1)],
+        )
+        all_quantiles.append(_between(low, high, part))
+    return all_quantiles
+
+
+def _between(low: Any, high: Any, part: float) -> Any:
+    # From the nearer one, as NumPy does it: so rounding is the same.
+    return low + (high - low) * part if part < 1 / 2 else high - (high - low) * (1 - part)
 
 
 def coverage(runs: int) -> float:

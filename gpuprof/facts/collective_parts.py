@@ -220,9 +220,11 @@ def _parts_of(
         basis[channel.rows], waiting[channel.rows] = _by_spread(kernels, channel)
     for group in groups_of_ranks:
         rows = group.rows
-        rows = rows[ended_together(kernels.start_ns[rows], kernels.end_ns[rows])]
-        calls, start = np.arange(len(rows)), kernels.start_ns[rows]
-        took = kernels.end_ns[rows] - start
+        start, end = kernels.start_ns[rows], kernels.end_ns[rows]
+        took, ends = end - start, (end.min(axis=1), end.max(axis=1))
+        is_call = ended_together(took.min(axis=1), start.max(axis=1), *ends)
+        rows, start, took = rows[is_call], start[is_call], took[is_call]
+        calls = np.arange(len(rows))
         is_setup = _is_setup(kernels.kind[rows[:, 0]], took.max(axis=1))
         basis[rows] = np.where(is_setup, SETUP, RANKS)[:, np.newaxis]
         waiting[rows] = took - took.min(axis=1, keepdims=True)

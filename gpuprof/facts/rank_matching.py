@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from gpuprof.base.statistics import quantiles_of_rows
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
 
@@ -244,18 +245,17 @@ def _shifted(first: Channel, seconds: Sequence[Channel], shift: int) -> list[_Fi
         np.stack([column[low:high] for column in columns])
         for columns in zip(*((s.start_ns, s.end_ns, s.kind) for s in seconds), strict=True)
     )
-    # Pairs of a call of each, but two arrays in memory: so the lesser of two is found faster.
-    start, end = (
-        np.moveaxis(np.stack(np.broadcast_arrays(ns_of_first[of_first], ns)), 0, -1)
-        for ns_of_first, ns in ((first.start_ns, start_ns), (first.end_ns, end_ns))
-    )
-    is_same = (first.kind[of_first] == kind) & ended_together(start, end)
-    later, shortest = end[..., 1] - end[..., 0], np.median((end - start).min(axis=-1), axis=-1)
-    low_ns, median_ns, high_ns = np.quantile(later, [0.1, 0.5, 0.9], axis=-1)
+    first_start, first_end = first.start_ns[of_first], first.end_ns[of_first]
+    took = np.minimum(first_end - first_start, end_ns - start_ns)
+    ends = np.minimum(first_end, end_ns), np.maximum(first_end, end_ns)
+    is_same = ended_together(took, np.maximum(first_start, start_ns), *ends)
+    is_same &= first.kind[of_first] == kind
+    later, (shortest,) = end_ns - first_end, quantiles_of_rows(took, 0.5)
+    low_ns, median_ns, high_ns = quantiles_of_rows(later, 0.1, 0.5, 0.9)
     is_steady = high_ns - low_ns < _STEADY * np.abs(median_ns)
     is_apart = is_steady & (np.abs(median_ns) > np.maximum(_APART_NS, shortest / 2))
     limit_ns = np.maximum(TOGETHER_NS, _CLOSE * shortest)
-    is_close = np.median(np.abs(later), axis=-1) <= limit_ns
+    is_close = quantiles_of_rows(np.abs(later), 0.5)[0] <= limit_ns
     share = np.where(is_close, is_same.mean(axis=-1), 0.0)
     error_ns = np.zeros(len(later), np.int64)
     if is_apart.any():
@@ -340,16 +340,19 @@ def clock_shifts(offsets: Sequence[ClockOffset]) -> dict[int, int]:
     return {offset.device: -offset.offset_ns for offset in offsets if are_apart(offset)}
 
 
-def ended_together(start: Int64s, end: Int64s) -> npt.NDArray[np.bool_]:
+def ended_together(
+    shortest: Int64s, last_start: Int64s, first_end: Int64s, last_end: Int64s
+) -> npt.NDArray[np.bool_]:
     """Whether the kernels of each call can be those of one call.
 
     They end within the time that the shortest of them took, and none before the last began.
 
     Args:
-        start: Starts in ns; along the last axis, those of the devices of one call.
-        end: Ends in ns, in the same places.
+        shortest: How long the shortest kernel of each call took in ns.
+        last_start: When the last of them started in ns.
+        first_end: When the first one ended.
+        last_end: When the last one ended.
     """
-    shortest = np.maximum((end - start).min(axis=-1), TOGETHER_NS)
-    is_together: npt.NDArray[np.bool_] = end.max(axis=-1) - end.min(axis=-1) <= shortest
-    is_together &= start.max(axis=-1) <= end.min(axis=-1) + TOGETHER_NS
+    is_together: npt.NDArray[np.bool_] = last_end - first_end <= np.maximum(shortest, TOGETHER_NS)
+    is_together &= last_start <= first_end + TOGETHER_NS
     return is_together
