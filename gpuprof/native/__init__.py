@@ -18,6 +18,7 @@ from typing import Any, Final, Self
 SWITCH: Final = "GPUPROF_COMPILED"
 # Functions that came last: what was built from older sources lacks them.
 _NEWEST: Final = (
+    "distances",
     "event_columns",
     "intersection_of",
     "report_texts",
@@ -106,6 +107,7 @@ _ARGUMENTS: Final[Mapping[str, tuple[Any, ...]]] = {
     "texts_ends": (c_void_p,),
     "leaf_pages": (c_void_p, c_uint32, c_void_p, c_void_p),
     "decode_leaves": (*[c_void_p] * 2, c_size_t, c_void_p, c_size_t, *[c_void_p] * 2),
+    "distances": (ValueArray, c_size_t, c_size_t, ValueArray, ValueArray),
     "spread_meanings": (ValueArray, c_size_t, ValueArray, ValueArray),
     "scan_free": (c_void_p,),
     "scan_is_complete": (c_void_p,),
@@ -117,7 +119,7 @@ _ARGUMENTS: Final[Mapping[str, tuple[Any, ...]]] = {
 }
 _RETURNED: Final[Mapping[Any, tuple[str, ...]]] = {
     c_void_p: ("texts_new", "texts_bytes", "texts_ends", "scan_new", "scan_rows", "scan_members"),
-    c_size_t: ("texts_count", "most_rows", "event_places"),
+    c_size_t: ("texts_count", "most_rows", "distances", "event_places"),
     c_int64: ("difference_of", "intersection_of", "union_of", "walk_back"),
 }
 

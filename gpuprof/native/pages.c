@@ -669,3 +669,28 @@ int decode_leaves(const Database *db, const uint32_t *leaves, size_t count, Colu
 void spread_meanings(const int8_t *places, size_t count, const int64_t *meanings, int64_t *values) {
     for (size_t i = 0; i < count; i++) values[i] = meanings[(uint8_t)places[i]];
 }
+
+size_t distances(const int64_t *values, size_t count, size_t block, int32_t *into, int64_t *least) {
+    int64_t lowest = INT64_MAX, highest = INT64_MIN;
+    bool are_near = count;
+    for (size_t low = 0; low < count; low += block) {
+        int64_t first = INT64_MAX, last = INT64_MIN;
+        for (size_t i = low; i < count && i < low + block; i++) {
+            first = values[i] < first ? values[i] : first;
+            last = values[i] > last ? values[i] : last;
+        }
+        are_near &= (uint64_t)last - (uint64_t)first <= INT32_MAX;
+        lowest = first < lowest ? first : lowest;
+        highest = last > highest ? last : highest;
+        least[low / block] = first;
+    }
+    if (!are_near) return 0;
+    if ((uint64_t)highest - (uint64_t)lowest <= INT32_MAX) {
+        least[0] = lowest;
+        block = count;
+    }
+    for (size_t low = 0; low < count; low += block)
+        for (size_t i = low; i < count && i < low + block; i++)
+            into[i] = (int32_t)((uint64_t)values[i] - (uint64_t)least[low / block]);
+    return (count - 1) / block + 1;
+}

@@ -77,4 +77,8 @@ int decode_leaves(const Database *db, const uint32_t *leaves, size_t count, Colu
 /* What places among 256 meanings stand for; those below 0 count from the end. */
 void spread_meanings(const int8_t *places, size_t count, const int64_t *meanings, int64_t *values);
 
+/* Writes what numbers are more than the least one, or than that of their block, where that takes
+ * 32 bits without a sign; returns how many of these `least` has then, 0 for none. */
+size_t distances(const int64_t *values, size_t count, size_t block, int32_t *into, int64_t *least);
+
 #endif

@@ -39,7 +39,6 @@ _MOST_MEANINGS: Final = 127
 BLOCK: Final = 256
 # Of fewer numbers that lie far apart even so, no half is looked at.
 _MOST_APART: Final = 1 << 14
-_FARTHEST: Final = np.iinfo(np.int32).max
 _MOST_PAGES: Final = 2**32 - 2
 _SMALL_BYTES: Final = 1 << 26
 # Beyond four, threads wait for memory.
@@ -289,16 +288,15 @@ def compact(values: Integers, nulls: int = 0) -> Iterator[_Part]:
         Numbers, how many are null, and what they are distances from, see `Decoded`; of numbers
         that lie far apart one for each half of them.
     """
-    is_wide = values.dtype == np.int64 and not nulls and len(values) > 0
-    for rows in (len(values), BLOCK) if is_wide else ():
-        starts = np.arange(0, len(values), rows)
-        least, most = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
-        # What overflows here is a large number without a sign.
-        if (most - least).view(np.uint64).max() <= _FARTHEST:
-            base = np.repeat(least, rows)[: len(values)] if len(least) > 1 else least
-            yield np.subtract(values, base, dtype=np.int32, casting="unsafe"), nulls, least
-            return
-    if is_wide and len(values) > _MOST_APART:
+    functions = library()
+    if functions is None or values.dtype != np.int64 or nulls or not len(values):
+        yield values.copy(), nulls, None
+        return
+    into, least = np.empty(len(values), np.int32), np.empty(len(values) // BLOCK + 1, np.int64)
+    count = functions.distances(values, len(values), BLOCK, into, least)
+    if count:
+        yield into, nulls, least[:count].copy()
+    elif len(values) > _MOST_APART:
         for half in np.array_split(values, 2):
             yield from compact(half, nulls)
     else:
