@@ -12,9 +12,10 @@ from gpuprof.base.units import say_share
 from gpuprof.facts.launches import activities
 from gpuprof.findings.causes import CAUSES
 from gpuprof.findings.scope import Finding, Scope, usual_of
+from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile, once_per_recording
 from gpuprof.predict.build import graph_of
-from gpuprof.predict.effects import PREDICT_READS, Effect, Steps, doubt, effect
+from gpuprof.predict.effects import PREDICT_READS, Steps, doubt, effect
 from gpuprof.predict.replay import replay
 
 NO_CHANGE: Final = "no change that `gpuprof predict` knows mends it"
@@ -47,24 +48,24 @@ def with_win(finding: Finding) -> Finding:
     if reason := reason or _doubt(scope.profile):
         return finding._replace(change=change if reason == _TOO_MANY else "", assumptions=reason)
     try:
-        won = _effect(scope, change)
+        each_won_ns, assumptions = _effect(scope, change)
     except UsageError as error:
         return finding._replace(assumptions=error.message)
     # A change also mends what other findings are about, such as the pauses beside copies.
-    won_ns = min(max(usual_of(won.won_ns), 0), finding.win_ns)
+    won_ns = min(max(usual_of(each_won_ns), 0), finding.win_ns)
     mended = finding._replace(
         change=change, different=words.format(names=" or ".join(finding.names))
     )
     if finding.cause in _IDLE and won_ns < _LEAST_MENDED * finding.win_ns:
         return mended._replace(assumptions="the host waits for more than launches")
-    mended = mended._replace(won_ns=won_ns, assumptions=won.assumptions)
+    mended = mended._replace(won_ns=won_ns, assumptions=assumptions)
     if finding.cause not in _COPIES:
         return mended
     labels = graph_of(scope.profile).operations.labels
     kinds = {label.text.partition(" ")[0] for label in labels}.intersection(finding.names)
-    hidden = _effect(scope, *(f"hide={kind}" for kind in sorted(kinds)))
+    hidden, _ = _effect(scope, *(f"hide={kind}" for kind in sorted(kinds)))
     # What hides copies from pauses and local copies is not compute.
-    hidden_ns = min(max(usual_of(hidden.won_ns), 0), finding.cost_ns, scope.compute_ns)
+    hidden_ns = min(max(usual_of(hidden), 0), finding.cost_ns, scope.compute_ns)
     return mended._replace(means=f"{hiding(hidden_ns, scope)} (replay)")
 
 
@@ -80,14 +81,14 @@ def won_together(findings: Sequence[Finding]) -> int | None:
     if len(replayed) > 1:
         changes = dict.fromkeys(finding.change for finding in replayed)
         try:
-            in_one_ns = usual_of(_effect(replayed[0].scope, *changes).won_ns)
+            in_one_ns = usual_of(_effect(replayed[0].scope, *changes)[0])
         except UsageError:  # of changes that do not go together
             in_one_ns = max(finding.won_ns or 0 for finding in replayed)
         won_ns = min(won_ns, max(in_one_ns, 0))
     return won_ns
 
 
-def _effect(scope: Scope, *changes: str) -> Effect:
+def _effect(scope: Scope, *changes: str) -> tuple[Int64s, str]:
     steps = Steps((scope.device.number,), None, is_of_all=False)
     if scope.has_steps:
         steps = Steps(scope.devices, (scope.start_ns, scope.end_ns))

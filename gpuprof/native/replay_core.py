@@ -131,7 +131,14 @@ def walk_back(
     """
     functions = library()
     if functions is None:
-        return _walk_back(items, changed, moved_ns, instant)
+        view, path = _View(items, changed, is_least=True), []
+        view.moved_ns = moved_ns.tolist()
+        while instant >= 0:
+            _, source, kind = view.latest(instant)
+            path.append((instant, kind))
+            instant = source
+        walked, of_edges = np.array(path, np.int64).reshape(-1, 2).T
+        return walked, of_edges
     # Pages that nothing is written to take no memory.
     instants, kinds = np.empty(len(moved_ns), np.int64), np.empty(len(moved_ns), np.int8)
     structures = map(ctypes.byref, (_items(items), _weights(changed)))
@@ -233,18 +240,3 @@ def _replayed(
                 lag = 0
         after.moved_ns[instant] = after.latest(instant)[0] + lag - time_ns
     return np.array(after.moved_ns, np.int64), longest, longest_at
-
-
-def _walk_back(
-    items: Items, changed: ReplayEdges, moved_ns: Integers, instant: int
-) -> tuple[Int64s, Int64s]:
-    """`walk_back` without compiled functions."""
-    view = _View(items, changed, is_least=True)
-    view.moved_ns = moved_ns.tolist()
-    instants, kinds = [], []
-    while instant >= 0:
-        _, source, kind = view.latest(instant)
-        instants.append(instant)
-        kinds.append(kind)
-        instant = source
-    return np.array(instants, np.int64), np.array(kinds, np.int64)

@@ -110,7 +110,8 @@ class Search:
         ranks = self._ranks[_MIDDLE]
         position = {number: at for at, number in enumerate(self.work.order)}
         for number in sorted(position, key=lambda n: (-ranks[n], position[n])):
-            placing.put(number, min(placing.choices(number), key=lambda choice: choice.end_s))
+            device, _, end_s = min(placing.choices(number), key=lambda choice: choice[2])
+            placing.put(number, device, end_s)
         return self.timed("HEFT", placing.place)
 
     def m_etf(self) -> TimedPlacement:
@@ -119,13 +120,14 @@ class Search:
         missing = self.work.waits_for.copy()
         ready = set(np.flatnonzero(missing == 0).tolist())
         while ready:
-            first = min(
-                ((choice, number) for number in ready for choice in placing.choices(number)),
-                key=lambda pair: (pair[0].start_s, -ranks[pair[1]], pair[1], pair[0].device),
+            _, _, first, device, end_s = min(
+                (start_s, -ranks[number], number, device, end_s)
+                for number in ready
+                for device, start_s, end_s in placing.choices(number)
             )
-            placing.put(first[1], first[0])
-            ready.discard(first[1])
-            for tensor in self.work.made[first[1]]:
+            placing.put(first, device, end_s)
+            ready.discard(first)
+            for tensor in self.work.made[first]:
                 for taker in self.work.waiting[tensor]:
                     missing[taker] -= 1
                     ready |= set() if missing[taker] else {taker}
@@ -170,14 +172,6 @@ class Search:
             yield np.flatnonzero(np.isin(self.graph.units, [*members[key]]))
 
 
-class _Choice(NamedTuple):
-    """When an operation can run on a device."""
-
-    device: int
-    start_s: float
-    end_s: float
-
-
 class _Placing:
     """Operations placed one after another, makers before takers."""
 
@@ -196,8 +190,8 @@ class _Placing:
         self._link_s: dict[tuple[int, int], float] = defaultdict(float)
         self._used_bytes = [0.0] * len(search.machine.gpus)
 
-    def choices(self, number: int) -> list[_Choice]:
-        """Devices with enough memory for an operation, else all, and when it would run there."""
+    def choices(self, number: int) -> list[tuple[int, float, float]]:
+        """Devices with enough memory for an operation, else all; its start and end there in s."""
         unit = int(self.search.graph.units[number])
         devices = range(len(self._free_s))
         if unit in self._unit_device:
@@ -212,12 +206,12 @@ class _Placing:
             start = max((self._arrival(n, device) for n in work.taken[number]), default=0.0)
             if not work.is_view[number]:
                 start = max(start, self._free_s[device])
-            choices.append(_Choice(device, start, start + float(seconds[device])))
+            choices.append((device, start, start + float(seconds[device])))
         return choices
 
-    def put(self, number: int, choice: _Choice) -> None:
-        """Place an operation."""
-        device, graph = choice.device, self.search.graph
+    def put(self, number: int, device: int, end_s: float) -> None:
+        """Place an operation, which ends then."""
+        graph = self.search.graph
         for tensor in self.search.work.taken[number]:
             maker = graph.tensors[tensor].maker
             src = int(self.place[maker])
@@ -229,9 +223,9 @@ class _Placing:
                 self._sent[tensor, device] = self._arrival(tensor, device)
                 self._link_s[src, device] = self._sent[tensor, device]
         self.place[number] = self._unit_device[int(graph.units[number])] = device
-        self._end_s[number] = choice.end_s
+        self._end_s[number] = end_s
         if not self.search.work.is_view[number]:
-            self._free_s[device] = choice.end_s
+            self._free_s[device] = end_s
         self._used_bytes[device] += self._size(number)
 
     def _is_constant(self, maker: int) -> bool:

@@ -64,25 +64,17 @@ class Steps(NamedTuple):
     of_devices: tuple[tuple[Int64s, Int64s], ...] = ()
 
 
-class Effect(NamedTuple):
-    """What changes win.
-
-    Args:
-        won_ns: How much shorter each step, or the recording, is; negative where it is longer.
-        assumptions: What the prediction assumes.
-    """
-
-    won_ns: Int64s
-    assumptions: str
-
-
-def effect(profile: Profile, changes: Sequence[str], steps: Steps) -> Effect:
+def effect(profile: Profile, changes: Sequence[str], steps: Steps) -> tuple[Int64s, str]:
     """What changes win of each of some steps, or of the recording.
 
     Args:
         profile: A recording that `doubt` says nothing against.
         changes: As given with ``--what``; all are applied together.
         steps: The steps.
+
+    Returns:
+        How much shorter each step, or the recording, is in ns, negative where it is longer; and
+        what the prediction assumes.
 
     Raises:
         UsageError: A change is unknown, or matches nothing.
@@ -103,7 +95,7 @@ def effect(profile: Profile, changes: Sequence[str], steps: Steps) -> Effect:
         recorded = as_measured(graph, changed.weights if is_left else None)
         took = StepTime(graph, changed if is_left else None).of_steps(steps, recorded)[0]
         won_ns = took - np.mean(predicted, axis=0)
-    return Effect(np.rint(won_ns).astype(np.int64), "; ".join(changed.assumptions))
+    return np.rint(won_ns).astype(np.int64), "; ".join(changed.assumptions)
 
 
 def unexplained(usual: Replay) -> float:

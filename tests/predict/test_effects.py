@@ -46,7 +46,7 @@ def marked(step_us, *events, count=6):
 def won_us(profile, change):
     [phase] = phases(profile)
     steps = Steps(phase.devices, (phase.start_ns, phase.end_ns))
-    return effect(profile, [change], steps).won_ns / US
+    return effect(profile, [change], steps)[0] / US
 
 
 @pytest.mark.parametrize("late_us", [-5, 5])
@@ -134,7 +134,7 @@ def test_removed_operations_do_not_begin_a_recording():
     assert (row["measured_ns"], row["predicted_ns"]) == (605 * US, 100 * US)
     assert "; the recording begins 505 µs later, with the first one that" in row["assumptions"]
     # The host takes as long as before, but for the call of the copy.
-    assert effect(profile, ["drop=^HtoD"], Steps((0,), None)).won_ns.tolist() == [5 * US]
+    assert effect(profile, ["drop=^HtoD"], Steps((0,), None))[0].tolist() == [5 * US]
 
 
 def test_copies_that_the_host_waits_for_are_won_where_they_begin_and_end_a_recording():
@@ -153,7 +153,7 @@ def test_copies_that_the_host_waits_for_are_won_where_they_begin_and_end_a_recor
         ],
     )
 
-    (won_ns,) = effect(profile, ["drop=^(HtoD|DtoH)"], Steps((0,), None)).won_ns
+    ((won_ns,), _) = effect(profile, ["drop=^(HtoD|DtoH)"], Steps((0,), None))
     # Both calls: the host then works on, and the kernel runs meanwhile.
     assert won_ns == (115 + 230) * US
 

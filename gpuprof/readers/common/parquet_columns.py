@@ -164,7 +164,11 @@ class ParquetColumns:
     ) -> None:
         self._files, self._failure, self._shift_ns = files, failure, shift_ns
         self._texts = [name for name, kind in kinds.items() if kind == pa.string()]
-        self._kinds = {name: self._widest(name) for name in kinds}
+        # Of each column the type that holds it in all files.
+        self._kinds = {}
+        for name in kinds:
+            its = [f.columns.field(name).type for f in files if name in f.columns.names]
+            self._kinds[name] = max(its, key=lambda t: t.bit_width if pa.types.is_integer(t) else 0)
         rows = self.rows_known()
         self._kept = KeptColumns(kinds, self._all, lambda: rows) if rows <= _MOST_KEPT else None
 
@@ -192,12 +196,6 @@ class ParquetColumns:
             return
         for batch in self._batches(names, window):
             yield [*map(values, batch.columns)]
-
-    def _widest(self, name: str) -> pa.DataType:
-        """The type that holds a column of all files."""
-        columns = (file.columns for file in self._files)
-        kinds = [of_file.field(name).type for of_file in columns if name in of_file.names]
-        return max(kinds, key=lambda kind: kind.bit_width if pa.types.is_integer(kind) else 0)
 
     def _all(self, kinds: Kinds) -> dict[str, pa.ChunkedArray]:
         """Columns of all rows, in the pieces in which they are decoded."""

@@ -197,7 +197,8 @@ def entries(unused_days: float = 0.0) -> list[Entry]:
         InputError: The cache's folder cannot be read.
     """
     try:
-        exports = [_entry(folder) for folder in _folders(location())]
+        folders = location().iterdir() if location().exists() else ()
+        exports = [_entry(f) for f in folders if f.is_dir() and not f.name.startswith(_PARTIAL)]
     except OSError as error:
         msg = f"{location()} cannot be read: {error.strerror}"
         hint = "Name another folder in the environment variable GPUPROF_CACHE."
@@ -218,13 +219,6 @@ def clear(chosen: Iterable[Entry]) -> tuple[list[Entry], list[Entry]]:
     for entry in chosen:
         (removed if _remove(entry.folder) else in_use).append(entry)
     return removed, in_use
-
-
-def _folders(folder: Path) -> list[Path]:
-    """The folders of whole exports."""
-    if not folder.exists():
-        return []
-    return [f for f in folder.iterdir() if f.is_dir() and not f.name.startswith(_PARTIAL)]
 
 
 def _entry(folder: Path) -> Entry:

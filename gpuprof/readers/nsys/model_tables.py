@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -156,11 +156,17 @@ def memory_events(of: Export) -> Part:
     counts with what it took. Host memory is that which CUDA allocated. Managed memory counts with
     the device that it was allocated for, wherever its pages are.
     """
+    operations = of.select(MEMORY_OPERATIONS, id=int, name=str)
+    releases = [n for n, name in operations if name.endswith("_DEALLOCATION")] or _RELEASE
+
+    def signed_bytes(size: Numbers, operation: Numbers) -> Numbers:
+        return np.where(np.isin(operation, releases), -size, size)
+
     columns: Columns = {
         "start_ns": "start",
         "process_id": PROCESS,
         "device_id": _device(of),
-        "bytes": _signed_bytes(of),
+        "bytes": Computed(("bytes", "memoryOperationType"), signed_bytes),
         "address": "address",
     }
     if of.has(RUNTIME, "globalTid", "correlationId"):
@@ -179,16 +185,6 @@ def _device(of: Export) -> Computed | str:
         return np.where(np.isin(kind, host_kinds), UNKNOWN, numbers)
 
     return Computed(("memKind", *device.reads), make) if of.has(MEMORY_USAGE, "memKind") else device
-
-
-def _signed_bytes(of: Export) -> Computed:
-    operations = of.select(MEMORY_OPERATIONS, id=int, name=str)
-    named = [number for number, name in operations if name.endswith("_DEALLOCATION")]
-
-    def make(size: Numbers, operation: Numbers) -> Numbers:
-        return np.where(np.isin(operation, named or _RELEASE), -size, size)
-
-    return Computed(("bytes", "memoryOperationType"), make)
 
 
 def _thread(of: Export) -> Computed:
@@ -212,26 +208,12 @@ def gpu_metrics(of: Export) -> Part:
     A value holds from its time to the next sample's. The number of a metric is not the same in all
     recordings, nor for all GPUs; a metric that nothing names is ``unknown``.
     """
-    columns: Columns = {
-        "start_ns": "timestamp",
-        "device_id": Computed(("typeId",), _device_of(of)),
-        "metric": _metric(of),
-        "value": "value",
-    }
-    return part(of, GPU_METRICS, columns)
-
-
-def _device_of(of: Export) -> Any:
-    """From types to devices: their numbers in the machine, or those that CUDA gives them."""
+    # Devices have their numbers in the machine, or those that CUDA gives them.
     ordinals = {gpu: number for _, number, gpu in of.device_numbers if isinstance(gpu, int)}
-    table = np.arange(_GPU_BITS + 1)
+    devices = np.arange(_GPU_BITS + 1)
     if ordinals and not of.machine_numbers:
         # A GPU that no process uses has no number of CUDA's.
-        table = np.array([ordinals.get(gpu, UNKNOWN) for gpu in table.tolist()])
-    return lambda type_id: table[type_id & _GPU_BITS]
-
-
-def _metric(of: Export) -> Computed:
+        devices = np.array([ordinals.get(gpu, UNKNOWN) for gpu in devices.tolist()])
     rows = of.select(METRIC_NAMES, typeId=int, metricId=int, metricName=str)
     names = {(type_id, number): name for type_id, number, name in sorted(rows)}
     words = [*dict.fromkeys(names.values()), "unknown"]
@@ -239,12 +221,18 @@ def _metric(of: Export) -> Computed:
     places = np.array([*map(words.index, names.values()), len(words) - 1])
     pairs = np.array([*names], np.int64).reshape(-1, 2).T
 
-    def make(type_id: Numbers, number: Numbers) -> Numbers:
+    def metric(type_id: Numbers, number: Numbers) -> Numbers:
         wide = (column.astype(np.int64, copy=False) for column in (type_id, number))
         name_numbers: Numbers = places[pair_places(pairs, *wide)]
         return name_numbers
 
-    return Computed(("typeId", "metricId"), make, lambda: words)
+    columns: Columns = {
+        "start_ns": "timestamp",
+        "device_id": Computed(("typeId",), lambda type_id: devices[type_id & _GPU_BITS]),
+        "metric": Computed(("typeId", "metricId"), metric, lambda: words),
+        "value": "value",
+    }
+    return part(of, GPU_METRICS, columns)
 
 
 # Table, the export's that gives rows of it, the columns without which that says nothing, and how.

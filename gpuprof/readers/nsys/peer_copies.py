@@ -95,9 +95,23 @@ def with_staged(of: Export, columns: Columns) -> tuple[Columns, Callable[[], boo
     Returns:
         The columns, and whether they need all rows at once, since halves may lie apart.
     """
-    kinds = _halves(of)
-    if not kinds:
+    if not of.has(MEMCPY, "srcKind", "dstKind", "deviceId", "correlationId"):
         return columns, lambda: False
+    # By column the numbers of copies that may be half of a staged one.
+    device_memory = _numbers(of.memory_kinds, "device")
+    copies = _numbers(of.memcpy_kinds, "DtoH") + _numbers(of.memcpy_kinds, "HtoD")
+    kinds = {"copyKind": copies, "srcKind": device_memory, "dstKind": device_memory}
+
+    @cache
+    def may_be_staged() -> bool:
+        return any(
+            np.logical_and.reduce([
+                np.isin(column.filled, numbers)
+                for column, numbers in zip(piece, kinds.values(), strict=True)
+            ]).any()
+            for piece in of.stored(MEMCPY).pieces([*kinds])
+        )  # fmt: skip
+
     staged = _Staged(of, kinds)
     ends = {
         name: staged.column(columns[name], UNKNOWN, place)
@@ -105,7 +119,7 @@ def with_staged(of: Export, columns: Columns) -> tuple[Columns, Callable[[], boo
     }
     path = staged.column(columns.get("path"), PATHS.index(None), 2)
     path = path._replace(words=lambda: PATHS)
-    return columns | ends | {"path": path}, cache(lambda: _may_be_staged(of, kinds))
+    return columns | ends | {"path": path}, may_be_staged
 
 
 class _Staged:
@@ -135,19 +149,17 @@ class _Staged:
         of_row = as_computed(recorded_column)
 
         def make(*columns: Numbers) -> Numbers:
-            src, dst = self._ends(columns[: len(self._reads)])
-            unpaired = of_row.make(*columns[len(self._reads) :]) if of_row.make else otherwise
+            of_halves, own = columns[: len(self._reads)], columns[len(self._reads) :]
+            if self._last is None or self._last[0] is not of_halves[0]:
+                self._last = of_halves[0], self._ends(*of_halves)
+            src, dst = self._last[1]
+            unpaired = of_row.make(*own) if of_row.make else otherwise
             return np.where(src == UNKNOWN, unpaired, (src, dst, PATHS.index("staged"))[place])
 
         return Computed((*self._reads, *of_row.reads), make)
 
-    def _ends(self, columns: tuple[Numbers, ...]) -> tuple[Numbers, Numbers]:
+    def _ends(self, *columns: Numbers) -> tuple[Numbers, Numbers]:
         """The devices of the pair that a copy is half of, `UNKNOWN` for others."""
-        if self._last is None or self._last[0] is not columns[0]:
-            self._last = columns[0], self._pairs_of(*columns)
-        return self._last[1]
-
-    def _pairs_of(self, *columns: Numbers) -> tuple[Numbers, Numbers]:
         kind, device, correlation, size, start, *_, src_kind, dst_kind = columns[:7]
         process = columns[7] if len(columns) > len(_OF_HALVES) else np.zeros(len(kind), np.int64)
         ends = np.full((2, len(kind)), UNKNOWN, np.int64)
@@ -180,26 +192,6 @@ class _Staged:
         is_pair &= first_out <= first_back
         ends[:, rows] = np.where(is_pair, [src, dst], UNKNOWN)[:, group]
         return ends[0], ends[1]
-
-
-def _halves(of: Export) -> Mapping[str, list[int]]:
-    """By column the numbers of copies that may be half of a staged one; empty where none can be."""
-    if not of.has(MEMCPY, "srcKind", "dstKind", "deviceId", "correlationId"):
-        return {}
-    device_memory = _numbers(of.memory_kinds, "device")
-    copies = _numbers(of.memcpy_kinds, "DtoH") + _numbers(of.memcpy_kinds, "HtoD")
-    return {"copyKind": copies, "srcKind": device_memory, "dstKind": device_memory}
-
-
-def _may_be_staged(of: Export, kinds: Mapping[str, list[int]]) -> bool:
-    """Whether a copy is of the kinds that `_halves` gives."""
-    return any(
-        np.logical_and.reduce([
-            np.isin(column.filled, numbers)
-            for column, numbers in zip(piece, kinds.values(), strict=True)
-        ]).any()
-        for piece in of.stored(MEMCPY).pieces([*kinds])
-    )  # fmt: skip
 
 
 def _numbers(words: Mapping[int, str], word: str) -> list[int]:

@@ -2,7 +2,7 @@
 
 import re
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from typing import Any, Final
@@ -194,6 +194,7 @@ class ReportTables(Export):
         """Columns of some blocks, by those tables that have rows in them."""
         events, part = nsys_reports.events(data, layout), _Part()
         words = [*(text.decode("utf-8", "replace") for text in events.texts), None]
+        null = len(words) - 1
         for table, columns in names_by_table.items():
             source = _SOURCES.get(table, table)
             of = dict(zip(fields[source].columns, events.columns[source], strict=True))
@@ -202,8 +203,10 @@ class ReportTables(Export):
             rows = {n: of[n] if is_row is None or is_row.all() else of[n][is_row] for n in names}
             if next(iter(rows.values())).size:
                 part[table] = {
-                    name: _coded(values, words) if name in LAYOUT[source].texts else _packed(values)
-                    for name, values in rows.items()
+                    name: Values(narrowed(np.where(of_row == NO_VALUE, null, of_row)), None, words)
+                    if name in LAYOUT[source].texts
+                    else _packed(of_row)
+                    for name, of_row in rows.items()
                 }
         return part
 
@@ -254,11 +257,6 @@ def _numbers_in_order(pieces: list[_Numbers], order: npt.NDArray[np.intp] | None
     pieces = pieces or [(np.zeros(0, np.int8), None)]
     has_nulls = any(n.size and n.min() == np.iinfo(n.dtype).min for n, _ in pieces)
     return Packed(*map(list, zip(*pieces, strict=True)), has_nulls=has_nulls)
-
-
-def _coded(codes: Int64s, words: Sequence[str | None]) -> Values:
-    """Words by their numbers; the last one is null."""
-    return Values(narrowed(np.where(codes == NO_VALUE, len(words) - 1, codes)), None, words)
 
 
 def _words_in_order(pieces: list[Values], order: npt.NDArray[np.intp] | None) -> Packed:

@@ -144,7 +144,14 @@ def _add_table(survey: Survey, report: Report, name: str, of: Columns) -> None:
     """Check a table's times and places, and count its rows."""
     survey.counts[name] = rows = len(next(iter(of.values())))
     survey.lacking.update({(name, column): rows - _without_nulls(of[column]).size for column in of})
-    _check_times(report, name, of)
+    for times in (_without_nulls(of[column]) for column in ("start", "end") if column in of):
+        if times.size and not -_BEFORE_NS <= times.min() <= times.max() <= report.last + _AFTER_NS:
+            msg = f"a time of {name} lies outside of the recording"
+            raise ReportError(msg)
+    units = _without_nulls(of["isInNs"]) if "isInNs" in of else np.ones(1, np.int64)
+    if units.size and not units.min() == units.max() == 1:
+        msg = f"times of {name} are of another unit"
+        raise ReportError(msg)
     _check_places(report, name, of)
     if (start := of.get("start")) is not None:
         survey.starts[name] = [int(start[0]), int(start[-1])]
@@ -172,17 +179,6 @@ def _are_timed(of: Columns) -> Flags:
 def _without_nulls(values: Int64s) -> Int64s:
     """Those that are no nulls, of which most columns have none."""
     return values[values != NO_VALUE] if values.min() == NO_VALUE else values
-
-
-def _check_times(report: Report, name: str, of: Columns) -> None:
-    for times in (_without_nulls(of[column]) for column in ("start", "end") if column in of):
-        if times.size and not -_BEFORE_NS <= times.min() <= times.max() <= report.last + _AFTER_NS:
-            msg = f"a time of {name} lies outside of the recording"
-            raise ReportError(msg)
-    units = _without_nulls(of["isInNs"]) if "isInNs" in of else np.ones(1, np.int64)
-    if units.size and not units.min() == units.max() == 1:
-        msg = f"times of {name} are of another unit"
-        raise ReportError(msg)
 
 
 def _check_places(report: Report, name: str, of: Columns) -> None:
