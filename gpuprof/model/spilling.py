@@ -146,11 +146,16 @@ class Spilled:
     def __init__(self, values: InMemory) -> None:
         self.type, self._rows, folder = values.type, len(values), tempfile.gettempdir()
         schema = pa.schema([(_VALUES, self.type)])
+        if isinstance(values, Packed):
+            pieces: Iterator[pa.Array] = map(arrow_values.as_arrow, values.slices(BATCH_ROWS))
+        else:  # a file has one dictionary of a column
+            chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
+            pieces = _slices(pa.chunked_array(chunks, values.type).unify_dictionaries())
         try:
             descriptor, self._path = tempfile.mkstemp(".arrow", "gpuprof-", folder)
             finalize(self, Path(self._path).unlink, missing_ok=True)
             with os.fdopen(descriptor, "wb") as file, pa.ipc.new_file(file, schema) as writer:
-                for piece in _arrays(values):
+                for piece in pieces:
                     writer.write_batch(pa.record_batch([piece], schema))
         except OSError as error:
             msg = f"{folder} has no room for what does not fit into memory: {error.strerror}"
@@ -178,14 +183,6 @@ def slices(values: Column) -> Iterator[Values]:
     return map(
         arrow_values.values, values.slices() if isinstance(values, Spilled) else _slices(values)
     )
-
-
-def _arrays(values: InMemory) -> Iterator[pa.Array]:
-    """A column for a file, which has one dictionary."""
-    if isinstance(values, Packed):
-        return map(arrow_values.as_arrow, values.slices(BATCH_ROWS))
-    chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
-    return _slices(pa.chunked_array(chunks, values.type).unify_dictionaries())
 
 
 def _slices(values: pa.Array | pa.ChunkedArray) -> Iterator[pa.Array]:

@@ -128,15 +128,15 @@ def reduced(profile: Profile, place: int, analyses: Sequence[Analysis]) -> Parti
         rows = file.table(spec.name)
         places = pa.array([place] * rows.num_rows, pa.int64())
         partial[spec.name] = rows.append_column(FILE_PLACE, places)
-    origin, extent = profile.origin, file.extent()
+    origin, (pids, used, end_ns) = profile.origin, file.extent()
     facts = {name: getattr(origin, name) for name in _ORIGIN} | {
         FILE_PLACE: place,
         "source": str(origin.source),
         "rank": file.rank,
-        "end_ns": extent.end_ns,
+        "end_ns": end_ns,
         "events": profile.events,
-        "pids": sorted(extent.pids),
-        "devices": sorted(extent.used),
+        "pids": sorted(pids),
+        "devices": sorted(used),
         "recorded": sorted(profile.sources),
         "warnings": origin.warnings,
     }

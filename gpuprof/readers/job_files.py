@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Final
 
 import pyarrow as pa
 
@@ -28,20 +28,6 @@ EXTENT_READS: Final = {
     for spec in schema.BY_NAME.values()
     if spec.name not in {_DEVICES, _LINKS, _RUNS}
 }
-
-
-class Extent(NamedTuple):
-    """What the activities of a file reach.
-
-    Args:
-        pids: Their processes.
-        used: Their devices.
-        end_ns: When the last of them ends; 0 where there is none.
-    """
-
-    pids: set[int]
-    used: set[int]
-    end_ns: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,8 +73,12 @@ class File:
         rows = self.source(table)
         return not isinstance(rows, pa.Table) or rows.num_rows > 0
 
-    def extent(self, *names: str) -> Extent:
-        """What its activities reach, as far as these columns tell, found in one pass over it."""
+    def extent(self, *names: str) -> tuple[set[int], set[int], int]:
+        """What its activities reach, as far as these columns tell, found in one pass over it.
+
+        Returns:
+            Their processes, their devices, and when the last of them ends; 0 where there is none.
+        """
         numbers: dict[str, set[int]] = {name: set() for name in _EXTENT_COLUMNS}
         end_ns = 0
         for table in self.profile.sources:
@@ -103,22 +93,25 @@ class File:
                     elif len(present):
                         end_ns = max(end_ns, int(present.max()))
         used = set().union(*(numbers[name] for name in _DEVICE_COLUMNS))
-        return Extent(numbers["process_id"] - {UNKNOWN}, used - {UNKNOWN}, end_ns)
+        return numbers["process_id"] - {UNKNOWN}, used - {UNKNOWN}, end_ns
 
     @cached_property
     def pids(self) -> set[int]:
         """The processes of its activities."""
-        return self.extent("process_id").pids
+        pids, _, _ = self.extent("process_id")
+        return pids
 
     @cached_property
     def used(self) -> set[int]:
         """The devices of its activities."""
-        return self.extent(*_DEVICE_COLUMNS).used
+        _, used, _ = self.extent(*_DEVICE_COLUMNS)
+        return used
 
     @cached_property
     def end_ns(self) -> int:
         """When its last activity ends."""
-        return self.extent("end_ns").end_ns
+        _, _, end_ns = self.extent("end_ns")
+        return end_ns
 
     def pieces(self, table: str, names: Sequence[str]) -> Iterator[list[Values]]:
         """Columns of its rows, read for this alone."""

@@ -72,7 +72,19 @@ def links(file: SqliteFile) -> pa.Table | None:
     """The table ``links``; None where the database has no room for any."""
     if not {NVLINK, PCIE} & file.columns.keys() or DEVICE not in file.columns:
         return None
-    return schema.LINKS.table([*_nvlinks(file), *_pcie(file)])
+    rows = [*_nvlinks(file)]
+    if _has(file, PCIE, *_PCIE_COLUMNS, "type", "id"):
+        chosen = ", ".join(f"CAST({name} AS INTEGER)" for name in _PCIE_COLUMNS)
+        found = file.rows(f"SELECT hex(id), {chosen} FROM {PCIE} WHERE type = {_PCIE_GPU}")
+        rows += [
+            {
+                "device_id": int.from_bytes(bytes.fromhex(number)[:4], "little"),
+                "link": f"PCIe {generation} x{lanes}",
+                "bytes_per_s": _rate(pcie_bytes_per_s(generation, lanes) or 0),
+            }
+            for number, generation, lanes in borders.rows_of(found, str, int, int)
+        ]
+    return schema.LINKS.table(rows)
 
 
 def _nvlinks(file: SqliteFile) -> Iterator[dict[str, Any]]:
@@ -96,19 +108,6 @@ def _nvlinks(file: SqliteFile) -> Iterator[dict[str, Any]]:
                 "bytes_per_s": _rate(bandwidth * _BYTES_PER_S_OF_ONE_WAY),
                 "has_peer_access": bool(flag & _PEER_ACCESS),
             }
-
-
-def _pcie(file: SqliteFile) -> Iterator[dict[str, Any]]:
-    if not _has(file, PCIE, *_PCIE_COLUMNS, "type", "id"):
-        return
-    chosen = ", ".join(f"CAST({name} AS INTEGER)" for name in _PCIE_COLUMNS)
-    rows = file.rows(f"SELECT hex(id), {chosen} FROM {PCIE} WHERE type = {_PCIE_GPU}")
-    for number, generation, lanes in borders.rows_of(rows, str, int, int):
-        yield {
-            "device_id": int.from_bytes(bytes.fromhex(number)[:4], "little"),
-            "link": f"PCIe {generation} x{lanes}",
-            "bytes_per_s": _rate(pcie_bytes_per_s(generation, lanes) or 0),
-        }
 
 
 def _rate(bytes_per_s: int) -> int | None:
@@ -347,12 +346,6 @@ def _warnings(
     return tuple(warnings)
 
 
-def _searches(path: Path) -> bool:
-    """Ask the database: in a large one, not all definitions lie in the first pages."""
-    tables = tables_in(path) if is_sqlite(path) else ()
-    return STRINGS in tables and any(table.startswith(PREFIX) for table in tables)
-
-
 _GIVES: Final = (
     "kernels", "memcpys", "memsets", "api_calls", "nvtx_ranges", "synchronizations",
     "cuda_events", "page_faults", "overheads", "devices", "links", "runs",
@@ -370,5 +363,10 @@ READER: Final = Reader(
         and b"StringTable" in head
         and b"StringIds" not in head
     ),
-    searches=_searches,
+    # In a large database, not all definitions lie in the first pages.
+    searches=lambda path: (
+        is_sqlite(path)
+        and STRINGS in (tables := tables_in(path))
+        and any(table.startswith(PREFIX) for table in tables)
+    ),
 )
