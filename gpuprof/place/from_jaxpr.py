@@ -13,8 +13,10 @@ from gpuprof.place.step_graph import (
     VARIABLE,
     Operation,
     StepGraph,
+    Values,
+    bytes_of,
+    placed,
 )
-from gpuprof.place.tensor_values import Values, bytes_of, placed
 
 # Transformations around a scope: transpose(jvp(item))/dense is a gradient of item/dense.
 _AROUND: Final = re.compile(r"\w+\(|\)")

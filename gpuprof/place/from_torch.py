@@ -11,8 +11,10 @@ from gpuprof.place.step_graph import (
     VARIABLE,
     Operation,
     StepGraph,
+    Values,
+    bytes_of,
+    placed,
 )
-from gpuprof.place.tensor_values import Values, bytes_of, placed
 
 
 def step_of_export(joint: Any, devices: Mapping[str, str]) -> StepGraph:

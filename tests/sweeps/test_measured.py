@@ -5,8 +5,7 @@ from nsys_export import write as write_export
 from pyarrow import parquet
 
 from gpuprof.base.errors import CorruptFileError, InputError, UnknownFormatError
-from gpuprof.sweeps.measured import batch_speed_ups, scaling
-from gpuprof.sweeps.times import TIMES, read_times
+from gpuprof.sweeps.times import TIMES, batch_speed_ups, read_times, scaling
 
 
 def _times(*rows):

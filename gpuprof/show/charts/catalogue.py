@@ -108,8 +108,11 @@ def of_times(path: Path) -> Results:
     Raises:
         GpuprofError: It cannot be read, or lacks a column.
     """
-    from gpuprof.sweeps.measured import batch_speed_ups, scaling  # noqa: PLC0415 - of sweeps alone
-    from gpuprof.sweeps.times import read_times  # noqa: PLC0415 - as above
+    from gpuprof.sweeps.times import (  # noqa: PLC0415 - of sweeps alone
+        batch_speed_ups,
+        read_times,
+        scaling,
+    )
 
     times = read_times(path)
     return Results({"scaling": scaling(times), "batch_speed_ups": batch_speed_ups(times)})
