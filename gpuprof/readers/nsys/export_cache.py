@@ -136,16 +136,14 @@ def _entry_of(folder: Path, name: str, source: str, make: Callable[[Path], None]
 
 def _sums(entry: Path) -> dict[str, int]:
     """The CRC-32 of each file of an entry, by its name in it."""
-    files = (file for file in sorted(entry.rglob("*")) if file.is_file())
-    return {file.relative_to(entry).as_posix(): _sum(file) for file in files}
-
-
-def _sum(path: Path) -> int:
-    total = 0
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            total = zlib.crc32(chunk, total)
-    return total
+    sums = {}
+    for path in filter(Path.is_file, sorted(entry.rglob("*"))):
+        total = 0
+        with path.open("rb") as file:
+            while chunk := file.read(_CHUNK_BYTES):
+                total = zlib.crc32(chunk, total)
+        sums[path.relative_to(entry).as_posix()] = total
+    return sums
 
 
 def _is_whole(entry: Path) -> bool:
@@ -198,7 +196,13 @@ def entries(unused_days: float = 0.0) -> list[Entry]:
     """
     try:
         folders = location().iterdir() if location().exists() else ()
-        exports = [_entry(f) for f in folders if f.is_dir() and not f.name.startswith(_PARTIAL)]
+        exports = []
+        for folder in folders:
+            if folder.is_dir() and not folder.name.startswith(_PARTIAL):
+                source = None
+                with contextlib.suppress(OSError, UnicodeDecodeError):
+                    source = (folder / _SOURCE).read_text(encoding="utf-8")
+                exports.append(Entry(folder, source, _size(folder), _used(folder)))
     except OSError as error:
         msg = f"{location()} cannot be read: {error.strerror}"
         hint = "Name another folder in the environment variable GPUPROF_CACHE."
@@ -219,13 +223,6 @@ def clear(chosen: Iterable[Entry]) -> tuple[list[Entry], list[Entry]]:
     for entry in chosen:
         (removed if _remove(entry.folder) else in_use).append(entry)
     return removed, in_use
-
-
-def _entry(folder: Path) -> Entry:
-    source = None
-    with contextlib.suppress(OSError, UnicodeDecodeError):
-        source = (folder / _SOURCE).read_text(encoding="utf-8")
-    return Entry(folder, source, _size(folder), _used(folder))
 
 
 def _size(folder: Path) -> int:
