@@ -70,7 +70,9 @@ def show_page(values: SimpleNamespace) -> None:
     if values.is_manual:
         click.echo(manual(), nl=False)
     elif values.topic is None:
-        click.echo(topics_text(), nl=False)
+        width = max(map(len, TOPICS)) + 2
+        titles = [f"  {topic:<{width}}{_source(topic).splitlines()[0][2:]}" for topic in TOPICS]
+        click.echo("\n".join(["Topics of `gpuprof help TOPIC`:", *titles]))
     else:
         click.echo_via_pager(page_text(values.topic, page()))
 
@@ -81,13 +83,6 @@ def completion(values: SimpleNamespace) -> None:
     assert of_shell is not None  # noqa: S101 - click knows the shells of the choice
     source = of_shell(cli, {}, "gpuprof", "_GPUPROF_COMPLETE").source()
     click.echo(source.replace(*_ZSH_BEGIN))
-
-
-def topics_text() -> str:
-    """Every topic with the title of its page, a line each."""
-    width = max(map(len, TOPICS)) + 2
-    lines = [f"  {topic:<{width}}{_source(topic).splitlines()[0][2:]}" for topic in TOPICS]
-    return "\n".join(["Topics of `gpuprof help TOPIC`:", *lines, ""])
 
 
 def page_text(topic: str, room: Page) -> str:

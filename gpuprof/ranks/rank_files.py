@@ -1,6 +1,5 @@
 """The files of a job: what paths, folders and patterns name, and when they were written."""
 
-import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -43,10 +42,7 @@ def job_place(paths: Sequence[str], files: Sequence[Path]) -> Path:
     """
     if len(paths) == 1:
         return lists.list_path(paths[0]) if lists.is_list(paths[0]) else inputs.path_of(paths[0])
-    try:
-        return Path(os.path.commonpath([file.parent for file in files]))
-    except ValueError:  # some paths are absolute, or they are on several drives
-        return files[0].parent
+    return inputs.common_folder(files)
 
 
 def file_of_rank(paths: Sequence[str], rank: int) -> Path:

@@ -219,9 +219,14 @@ def folder_of(files: Sequence[Path]) -> Path:
     if not any(file.exists() for file in files):
         msg = f"{files[0]}: no such file"
         raise InputError(msg)
+    return common_folder(files)
+
+
+def common_folder(files: Sequence[Path]) -> Path:
+    """The folder that files have in common; that of the first where they have none."""
     try:
         return Path(os.path.commonpath([file.parent for file in files]))
-    except ValueError:  # Some paths are absolute, or they are on several drives.
+    except ValueError:  # some paths are absolute, or they are on several drives
         return files[0].parent
 
 

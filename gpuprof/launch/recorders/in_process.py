@@ -75,13 +75,6 @@ def environment(run: LaunchedRun, recorder: str, **unless_set: str) -> dict[str,
     }
 
 
-def was_loaded(folder: Path) -> bool:
-    """Whether any Python loaded the recorder; the sign of it is taken away."""
-    started = (folder / PYTHON_STARTED).exists()
-    (folder / PYTHON_STARTED).unlink(missing_ok=True)
-    return started
-
-
 def notes(folder: Path, recorder: str) -> list[str]:
     """What the recorders inside the program's processes noted, each sentence once."""
     sentences: list[str] = []
@@ -129,7 +122,9 @@ def recorded(
         nothing: Why none does, by the warnings.
         noted: Warnings in the recordings themselves.
     """
-    is_loaded = was_loaded(run.folder)
+    # Whether any Python loaded the recorder; the sign of it is taken away.
+    is_loaded = (started := run.folder / PYTHON_STARTED).exists()
+    started.unlink(missing_ok=True)
     sentences = (*noted, *notes(run.folder, recorder), *silent(run.folder, [*files]))
     warnings = tuple(dict.fromkeys(sentences))
     full = tuple(name for name, is_full in files.items() if is_full)
