@@ -11,13 +11,12 @@ from gpuprof.base.units import say_ns
 from gpuprof.model.profile import Profile
 from gpuprof.predict.build import graph_of
 from gpuprof.predict.collective_changes import balance, merge
-from gpuprof.predict.duration_changes import faults, gpu, scale
 from gpuprof.predict.graph import holds
 from gpuprof.predict.host_changes import drop_host, no_launch_cost
 from gpuprof.predict.link_models import with_link
+from gpuprof.predict.operation_changes import faults, gpu, hide, scale, streams
 from gpuprof.predict.replay import Changed
 from gpuprof.predict.selected import calls_of, calls_within, named, without
-from gpuprof.predict.stream_changes import hide, streams
 
 _LINK: Final = re.compile(r"link(?:\[(.+)\])?=(.+)")
 # Changes that leave open what something takes: the range is from their slow to their fast times.
