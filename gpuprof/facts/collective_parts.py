@@ -35,7 +35,6 @@ from gpuprof.facts.rank_matching import (
     NO_CALL,
     Channel,
     ClockOffset,
-    Clocks,
     Communicator,
     by_known_ranks,
     clock_offsets,
@@ -114,7 +113,7 @@ class CollectiveParts:
     is_same_stream: npt.NDArray[np.bool_]
     communicators: tuple[Communicator, ...]
     groups: tuple[Communicator, ...]
-    clocks: tuple[Clocks, ...]
+    clocks: tuple[ClockOffset, ...]
     offsets: tuple[ClockOffset, ...]
     shift_ns: Int64s
 

@@ -69,34 +69,17 @@ class Communicator(NamedTuple):
     is_complete: bool = True
 
 
-class Clocks(NamedTuple):
-    """Two devices whose clocks disagree, and by how much.
-
-    Args:
-        device: The first of them.
-        second_device: The other one.
-        apart_ns: How much later calls end on the other one, in the median.
-        error_ns: How far a call may differ from that: its standard deviation, by the median
-            distance from the median.
-        calls: Calls of both.
-    """
-
-    device: int
-    second_device: int
-    apart_ns: int
-    error_ns: int
-    calls: int
-
-
 class ClockOffset(NamedTuple):
     """How far the clock of a device is ahead of that of another one.
 
     Args:
         device: The device.
-        reference_device: The other one: the first of those with which it has collectives.
-        offset_ns: What is to be taken off its times.
-        error_ns: As in `Clocks`, of the worst of the pairs by which it is known.
-        calls: As in `Clocks`, the fewest of these.
+        reference_device: The other one.
+        offset_ns: What is to be taken off its times: how much later the same calls end on it, in
+            the median.
+        error_ns: How far a call may differ from that: its standard deviation, by the median
+            distance from the median.
+        calls: Calls of both.
     """
 
     device: int
@@ -124,7 +107,7 @@ class _Fit(NamedTuple):
     calls: int = 0
 
 
-def matched(channels: Sequence[Channel]) -> tuple[list[Communicator], list[Clocks]]:
+def matched(channels: Sequence[Channel]) -> tuple[list[Communicator], list[ClockOffset]]:
     """The communicators of at least two devices, and the clocks that disagree.
 
     Args:
@@ -147,7 +130,8 @@ def matched(channels: Sequence[Channel]) -> tuple[list[Communicator], list[Clock
         for device, candidates in by_device.items():
             fit, best = max(candidates, key=lambda pair: pair[0].share)
             if fit.apart_ns is not None:
-                clocks.append(Clocks(first.device, device, fit.apart_ns, fit.error_ns, fit.calls))
+                figures = fit.apart_ns, fit.error_ns, fit.calls
+                clocks.append(ClockOffset(device, first.device, *figures))
             elif fit.share >= _LEAST_SHARE:
                 members.append((best, fit.shift))
         member_ids = {id(member) for member, _ in members}
@@ -280,12 +264,13 @@ def _error_ns(later: Int64s) -> Int64s:
 
 
 def clock_offsets(
-    end_ns: Int64s, communicators: Sequence[Communicator], clocks: Sequence[Clocks]
+    end_ns: Int64s, communicators: Sequence[Communicator], clocks: Sequence[ClockOffset]
 ) -> list[ClockOffset]:
     """The clock of each device beside that of the first of those with which it has collectives.
 
     Collectives end on all ranks together, so that the ends of the same calls show how far
-    clocks are apart, whoever came late.
+    clocks are apart, whoever came late. Where clocks are known by way of others, the error is the
+    largest of these pairs, and the number of calls the smallest.
 
     Args:
         end_ns: End of all communication kernels of the recording.
@@ -298,11 +283,11 @@ def clock_offsets(
         is_known = (rows[:, 0] != NO_CALL) & (rows[:, column] != NO_CALL)
         later = end_ns[rows[is_known, column]] - end_ns[rows[is_known, 0]]
         apart_ns, error_ns = int(np.median(later)), int(_error_ns(later))
-        pairs.append(Clocks(devices[0], devices[column], apart_ns, error_ns, len(later)))
+        pairs.append(ClockOffset(devices[column], devices[0], apart_ns, error_ns, len(later)))
     neighbours: dict[int, list[tuple[int, int, int, int]]] = {}
-    for device, second, apart_ns, error_ns, calls in pairs:
-        neighbours.setdefault(device, []).append((second, apart_ns, error_ns, calls))
-        neighbours.setdefault(second, []).append((device, -apart_ns, error_ns, calls))
+    for device, other, apart_ns, error_ns, calls in pairs:
+        neighbours.setdefault(other, []).append((device, apart_ns, error_ns, calls))
+        neighbours.setdefault(device, []).append((other, -apart_ns, error_ns, calls))
     offsets: dict[int, ClockOffset] = {}
     for reference in sorted(neighbours):
         if reference in offsets:

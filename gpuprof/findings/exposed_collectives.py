@@ -85,24 +85,18 @@ def _finding(
 ) -> Finding:
     cost_ns, (phrase, means, suggestion, where) = scope.per_step(exposed), words
     table, names = "collective_waits", _NAMES.get(cause)
-    part, share = _launched_in(scope, exposed)
+    recorded, part, share = scope.profile.unrestricted, "", ""
+    if not not_sought(scope.profile) and recorded.has("nvtx_ranges", "api_calls"):
+        kernels = collective_parts(recorded).kernels
+        rows = np.flatnonzero(kernels.device == scope.device.number)
+        cost = intersection(exposed, union(scope.start_ns, scope.end_ns))
+        times_ns = covered_within(cost, kernels.start_ns[rows], kernels.end_ns[rows])
+        part, share = launched_in(scope, len(activities(recorded).copies) + rows, times_ns)
     return Finding(
         *(cause, scope, phrase + share, cost_ns, cost_ns, means, suggestion, table, where or part),
         names,
         instants=exposed,
     )
-
-
-def _launched_in(scope: Scope, exposed: Intervals) -> tuple[str, str]:
-    """The part of the program that launched most of the collectives that cost some time."""
-    recorded = scope.profile.unrestricted
-    if not_sought(scope.profile) or not recorded.has("nvtx_ranges", "api_calls"):
-        return "", ""
-    kernels = collective_parts(recorded).kernels
-    rows = np.flatnonzero(kernels.device == scope.device.number)
-    cost = intersection(exposed, union(scope.start_ns, scope.end_ns))
-    cost_ns = covered_within(cost, kernels.start_ns[rows], kernels.end_ns[rows])
-    return launched_in(scope, len(activities(recorded).copies) + rows, cost_ns)
 
 
 def words_of_waiting(last: LastRank | None) -> tuple[str, str]:
@@ -141,7 +135,7 @@ def _transfer(scope: Scope, exposed: Intervals, times: PartTimes) -> Finding:
         phrase += f" ({number} a step, {say_ns(int(np.median(lengths)))} each)"
         suggestion = "join small collectives into buckets, and overlap them with compute"
     device = scope.device.device_id
-    if any(device in {pair.device, pair.second_device} for pair in parts.clocks):
+    if any(device in pair[:2] for pair in parts.clocks):
         phrase += "; as the clocks of ranks disagree, waiting cannot be told from transfer"
     words = (phrase, "overlap", suggestion, "")
     return _finding("collective_transfer", scope, exposed, words)

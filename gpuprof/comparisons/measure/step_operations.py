@@ -293,22 +293,20 @@ def marks(
     of_base, of_other = np.full(len(base.name), ALONE), np.full(len(candidate.name), ALONE)
     rows, few = np.flatnonzero(partner >= 0), min(base.steps, candidate.steps) < _LEAST_STEPS
     share = _LEAST_SHARE_OF_FEW if few else _LEAST_SHARE
-    of_times, of_pauses = (
-        _changes(before[:, partner[rows]], after[:, rows], share)
-        for before, after in (
-            (base.times_ns, candidate.times_ns),
-            (base.pauses_ns, candidate.pauses_ns),
+    changes = []
+    for before, after in (
+        (base.times_ns, candidate.times_ns),
+        (base.pauses_ns, candidate.pauses_ns),
+    ):
+        (low, usual, high), (its_low, its_usual, its_high) = (
+            before[:, partner[rows]],
+            after[:, rows],
         )
-    )
-    of_other[rows] = of_base[partner[rows]] = of_times
+        least_ns = np.maximum(share * np.maximum(usual, its_usual), _LEAST_NS)
+        differs = ((its_low > high) | (its_high < low)) & (np.abs(its_usual - usual) >= least_ns)
+        change = np.where(its_usual > usual, LONGER, SHORTER)
+        changes.append(np.where(differs, change, UNCHANGED))
+    of_other[rows] = of_base[partner[rows]] = changes[0]
     pauses = np.full(len(candidate.name), UNCHANGED)
-    pauses[rows] = of_pauses
+    pauses[rows] = changes[1]
     return of_base, of_other, pauses
-
-
-def _changes(before: Int64s, after: Int64s, share: float) -> Int64s:
-    """`LONGER`, `SHORTER` or `UNCHANGED`, for the three times of each that `_spread` gives."""
-    (low, usual, high), (its_low, its_usual, its_high) = before, after
-    least_ns = np.maximum(share * np.maximum(usual, its_usual), _LEAST_NS)
-    differs = ((its_low > high) | (its_high < low)) & (np.abs(its_usual - usual) >= least_ns)
-    return np.where(differs, np.where(its_usual > usual, LONGER, SHORTER), UNCHANGED)
