@@ -86,8 +86,15 @@ def movements(profile: Profile) -> pa.Table:
     paths = paths_of_modules(recorded)
     tables = [_of_copies(profile, paths), _of_collectives(profile, paths)]
     table = pa.concat_tables(map(MOVEMENTS.conform, tables))
-    names = ("program_part", "part_kind", "movement", "device_id")
-    keys = [_places(table.column(name)) for name in names]
+    keys = []
+    for name in ("program_part", "part_kind", "movement", "device_id"):
+        # The place of each value among all, as text.
+        words = table.column(name).combine_chunks().dictionary_encode()
+        texts = [*map(str, words.dictionary.to_pylist()), str(None)]
+        # Arrays of NumPy would make all of them as long as the longest.
+        place = {text: number for number, text in enumerate(sorted({*texts}))}
+        indices = words.indices.fill_null(len(texts) - 1).to_numpy()
+        keys.append(np.array([place[text] for text in texts])[indices])
     sums = (-table.column(name).to_numpy() for name in ("total_ns", "exposed_ns"))
     return table.take(np.lexsort([*reversed(keys), *sums]))
 
@@ -211,17 +218,6 @@ class _Groups:
             ]
             table |= {f"{name}_per_s": pa.array(rates, pa.float64())} if sizes else {}
         return pa.table(table)
-
-
-def _places(values: pa.ChunkedArray) -> Int64s:
-    """The place of each value among all, as text."""
-    words = values.combine_chunks().dictionary_encode()
-    texts = [*map(str, words.dictionary.to_pylist()), str(None)]
-    # Arrays of NumPy would make all of them as long as the longest.
-    place = {text: number for number, text in enumerate(sorted({*texts}))}
-    indices = words.indices.fill_null(len(texts) - 1).to_numpy()
-    places: Int64s = np.array([place[text] for text in texts])[indices]
-    return places
 
 
 ANALYSIS: Final = Analysis(

@@ -194,11 +194,21 @@ def _small_kernels(scope: Scope) -> Iterator[Finding]:
     cost_ns = usual_of(_waits_for_launches(scope))
     if cost_ns < _LEAST_SHARE * scope.step_ns or not cost_ns:
         return
-    durations, steps = _durations(scope)
-    is_many = len(durations) * len(scope.start_ns) >= _MANY * steps
+    # The kernels that start in some of the steps.
+    work = activities(scope.profile.unrestricted)
+    low, high = work.tables.get("kernels", (0, 0))
+    start, order = work.start_ns[low:high], _by_start(scope.profile)
+    steps = np.unique(np.linspace(0, len(scope.start_ns) - 1, _SAMPLES, dtype=np.int64))
+    borders = (scope.start_ns[steps], scope.end_ns[steps])
+    first, last = (np.searchsorted(start, border, sorter=order) for border in borders)
+    rows = runs(first, last - first)
+    rows = low + (rows if order is None else order[rows])
+    rows = rows[work.device[rows] == scope.device.number]
+    durations = work.duration_ns[rows].astype(np.int64)
+    is_many = len(durations) * len(scope.start_ns) >= _MANY * len(steps)
     if not is_many or median(durations) >= _SMALL_NS:
         return
-    number = f"{round(len(durations) / steps):,}{' a step' if scope.has_steps else ''}"
+    number = f"{round(len(durations) / len(steps)):,}{' a step' if scope.has_steps else ''}"
     phrase = (
         f"waits for the launch of small kernels: {number}, half of them shorter than"
         f" {say_ns(float(median(durations)))}"
@@ -236,20 +246,6 @@ def _is_launch_bound(profile: Profile) -> npt.NDArray[np.bool_]:
     is_bound = pauses.end_ns - pauses.start_ns <= _LAUNCH_NS
     is_bound[pieces.pause[~is_launching[pieces.stretches.label]]] = False
     return is_bound
-
-
-def _durations(scope: Scope) -> tuple[Int64s, int]:
-    """Durations of the kernels that start in some of the steps, and how many steps these are."""
-    work = activities(scope.profile.unrestricted)
-    low, high = work.tables.get("kernels", (0, 0))
-    start, order = work.start_ns[low:high], _by_start(scope.profile)
-    steps = np.unique(np.linspace(0, len(scope.start_ns) - 1, _SAMPLES, dtype=np.int64))
-    borders = (scope.start_ns[steps], scope.end_ns[steps])
-    first, last = (np.searchsorted(start, border, sorter=order) for border in borders)
-    rows = runs(first, last - first)
-    rows = low + (rows if order is None else order[rows])
-    rows = rows[work.device[rows] == scope.device.number]
-    return work.duration_ns[rows].astype(np.int64), len(steps)
 
 
 @once_per_recording

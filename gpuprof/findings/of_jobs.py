@@ -52,17 +52,14 @@ def costs_of_job(job: Profile) -> list[Row]:
         for row in _with_waiting(job, job.once(costs_of_devices).to_pylist())
         if row["cause"] != "unbalanced_devices"
     ]
-    is_known = all(row["order"] >= 0 or row["cause"] == "no_kernels" for row in rows)
-    return [*rows, *(_unbalanced(job) if is_known else ())]
-
-
-def _unbalanced(job: Profile) -> Iterator[Row]:
-    """The devices of all files that compute for longer in the same steps than others do."""
+    if any(row["order"] < 0 and row["cause"] != "no_kernels" for row in rows):
+        return rows
+    # Of the devices of all files, those that compute for longer in the same steps than others do.
     for busiest, least, win_ns in unequal(measured(job)):
         name = names_of(job).in_words([least.device_id])
         cost_ns = busiest.compute_ns - least.compute_ns
         costs = {"cost_ns": cost_ns, "win_ns": win_ns}
-        yield {
+        row = {
             "cause": "unbalanced_devices",
             "family": family_of("unbalanced_devices"),
             "order": 0,
@@ -82,6 +79,8 @@ def _unbalanced(job: Profile) -> Iterator[Row]:
             "start_ns": int(busiest.start_ns[0]),
             "end_ns": int(busiest.end_ns[0]),
         }
+        rows.append(row)
+    return rows
 
 
 def _with_waiting(job: Profile, rows: Sequence[Row]) -> Iterator[Row]:

@@ -271,7 +271,22 @@ def draw_lines(axes: Axes, panel: Lines) -> None:
     if panel.is_from_zero:
         axes.set_ylim(bottom=0)
     if panel.is_log:
-        _tick_powers(axes, [x for series in panel.series for x, _ in series.points])
+        # Bytes in powers of two, and times in round figures.
+        sizes = [x for series in panel.series for x, _ in series.points]
+        least, most = (2 ** int(np.floor(np.log2(size))) for size in (min(sizes), max(sizes)))
+        most *= 2
+        powers = (most // least).bit_length()
+        step = next((step for many, step in _TICK_STEPS.items() if powers <= many), 4)
+        ticks = [1 << power for power in range(0, 64, step) if least / 2 <= 1 << power <= most * 2]
+        axes.set_xlim(least / 2, most * 2)
+        axes.xaxis.set_major_locator(FixedLocator(ticks))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: say_binary_bytes(int(size))))
+        low, high = axes.get_ylim()
+        subs = (1.0, 2.0, 5.0) if high < _FEW_DECADES * low else (1.0,)
+        axes.yaxis.set_major_locator(LogLocator(subs=subs))
+        axes.yaxis.set_minor_locator(NullLocator())
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda ns, _: tick_ns(ns)))
     axes.set(xlabel=panel.x, ylabel=_label(panel.y, 36, 2))
 
 
@@ -300,24 +315,6 @@ def _draw_series(axes: Axes, series: Series) -> None:
     if series.ranges:
         low, high = zip(*series.ranges, strict=True)
         axes.vlines(xs, low, high, colors=look["color"], linewidth=2, alpha=0.5)
-
-
-def _tick_powers(axes: Axes, sizes: Sequence[float]) -> None:
-    """Bytes in powers of two, and times in round figures."""
-    least, most = (2 ** int(np.floor(np.log2(size))) for size in (min(sizes), max(sizes)))
-    most *= 2
-    powers = (most // least).bit_length()
-    step = next((step for many, step in _TICK_STEPS.items() if powers <= many), 4)
-    ticks = [1 << power for power in range(0, 64, step) if least / 2 <= 1 << power <= most * 2]
-    axes.set_xlim(least / 2, most * 2)
-    axes.xaxis.set_major_locator(FixedLocator(ticks))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: say_binary_bytes(int(size))))
-    low, high = axes.get_ylim()
-    subs = (1.0, 2.0, 5.0) if high < _FEW_DECADES * low else (1.0,)
-    axes.yaxis.set_major_locator(LogLocator(subs=subs))
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda ns, _: tick_ns(ns)))
 
 
 def draw_heat_map(axes: Axes, panel: HeatMap) -> None:

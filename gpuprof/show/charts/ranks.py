@@ -50,7 +50,18 @@ def in_steps(results: Results) -> Picture:
         return Picture("", table, [])
     named = {row["device_id"]: results.device_names.in_text(_device_in_words(row)) for row in rows}
     steps = sorted({row["step"] for row in rows})
-    finding, note = _longest(devices)
+    longest, usual_ns = devices[0], median(row["own_ns"] for row in devices)
+    excess = longest["own_ns"] / usual_ns - 1 if usual_ns else 0
+    note = ""
+    if excess < _WORTH_SAYING:
+        ends = dict.fromkeys(say_ns(devices[place]["own_ns"]) for place in (-1, 0))
+        devices_in_words = "Both" if len(devices) == _TWO else f"All {len(devices)}"
+        finding = f"{devices_in_words} devices work alike: {' to '.join(ends)} of a step"
+    else:
+        device = _device_in_words(longest)
+        part = f", mostly in {longest['longer_part']}" if longest["longer_part"] else ""
+        finding = f"{capital(device)} works {say_share(excess)} longer than the median device"
+        note = f"{device} is the slowest in {say_share(longest['slowest_share'])} of them{part}"
     change = {(row["device_id"], row["step"]): row["own_ratio"] - 1 for row in rows}
     cells = HeatMap(
         [*named.values()],
@@ -88,24 +99,8 @@ def _own_times(steps: pa.Table, phase: str | None, devices: list[Row]) -> pa.Tab
     return pa.Table.from_pylist(rows, _OWN_TIMES)
 
 
-def _longest(devices: list[Row]) -> tuple[str, str]:
-    """The device of longest own time, or that all work as long; and a note on that device."""
-    longest, usual_ns = devices[0], median(row["own_ns"] for row in devices)
-    excess = longest["own_ns"] / usual_ns - 1 if usual_ns else 0
-    if excess < _WORTH_SAYING:
-        ends = dict.fromkeys(say_ns(devices[place]["own_ns"]) for place in (-1, 0))
-        devices_in_words = "Both" if len(devices) == _TWO else f"All {len(devices)}"
-        return f"{devices_in_words} devices work alike: {' to '.join(ends)} of a step", ""
-    device = _device_in_words(longest)
-    part = f", mostly in {longest['longer_part']}" if longest["longer_part"] else ""
-    return (
-        f"{capital(device)} works {say_share(excess)} longer than the median device",
-        f"{device} is the slowest in {say_share(longest['slowest_share'])} of them{part}",
-    )
-
-
 def _device_in_words(row: Row) -> str:
-    device = "unknown device" if row["device_id"] is None else f"device {row['device_id']}"
+    device = NO_NAMES.called(row["device_id"])
     return device if row["rank"] is None else f"rank {row['rank']}, {device}"
 
 
