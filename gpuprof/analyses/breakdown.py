@@ -8,6 +8,7 @@ from gpuprof.facts.kernel_kinds import KIND_READS, LAYOUT, kernels_of_kinds, kin
 from gpuprof.facts.timeline import (
     COMMUNICATION,
     COMPUTE,
+    DEVICE_ID,
     LOCAL_COPY,
     TIMELINE_READS,
     TRANSFER,
@@ -29,7 +30,7 @@ BREAKDOWN: Final = Schema(
     "breakdown",
     "one device that did any work",
     {
-        "device_id": Column(INT, "", "CUDA device ordinal; null where none was recorded."),
+        "device_id": DEVICE_ID,
         "span_ns": Column(
             INT,
             "ns",

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.base.units import say_ns, say_ratio
-from gpuprof.facts.collective_calls import COLLECTIVE, COPIES, FIRST_CALLS, HOST
+from gpuprof.facts.collective_calls import CALLS, COLLECTIVE, COPIES, FIRST_CALLS, HOST
 from gpuprof.facts.collective_parts import BASES, NONE, RANKS, SETUP, SPREAD
 from gpuprof.facts.communication import bandwidths
 from gpuprof.facts.last_ranks import (
@@ -29,12 +29,10 @@ COLLECTIVE_WAITS: Final = Schema(
     "collective_waits",
     "all calls of one collective, message and group on one stream of one device",
     {
-        "device_id": Column(INT, "", "CUDA device ordinal; null where unknown."),
+        "device_id": CALLS.columns["device_id"],
         "rank": Column(INT, "1", "Rank that uses the device, where known."),
-        "stream_id": Column(INT, "", "Stream; null where unknown."),
-        "collective": Column(TEXT, "", "As in collectives.", required=True),
-        "data_type": Column(TEXT, "", "As in collectives."),
-        "message_bytes": Column(INT, "B", "As in collectives."),
+        "stream_id": CALLS.columns["stream_id"],
+        **{name: CALLS.columns[name] for name in ("collective", "data_type", "message_bytes")},
         "group_size": Column(INT, "1", "Ranks that take part; null where not told."),
         "process_group": Column(TEXT, "", "The framework's name of the group."),
         "basis": Column(

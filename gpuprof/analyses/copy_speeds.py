@@ -249,9 +249,7 @@ COPY_SIZES: Final = Schema(
         "direction": Column(
             TEXT, "", "host to device, device to host or device to device.", required=True
         ),
-        "path": Column(TEXT, "", "direct, staged through the host, or uvm.", required=True),
-        "src_memory_kind": Column(TEXT, "", "pageable, pinned, device, managed, ..."),
-        "dst_memory_kind": Column(TEXT, "", "pageable, pinned, device, managed, ..."),
+        **{name: COPY_SPEEDS.columns[name] for name in _ROUTE[2:]},
         "from_bytes": Column(INT, "B", "Smallest size of the row: a power of two, or 0."),
         "below_bytes": Column(INT, "B", "Sizes of the row are smaller than this."),
         "calls": Column(INT, "1", "How often.", required=True),

@@ -11,7 +11,7 @@ from gpuprof.facts.host_clock import host_clock
 from gpuprof.facts.launches import launches
 from gpuprof.facts.numbers import UNNAMED, columns_of
 from gpuprof.facts.nvtx import RANGE_READS, Ranges, ranges_of, texts_around
-from gpuprof.facts.timeline import TIMELINE_READS, timelines
+from gpuprof.facts.timeline import DEVICE_ID, TIMELINE_READS, timelines
 from gpuprof.model.analysis import Analysis, by, per_file, reads
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s, Intervals, meeting, union, unions_by_key
@@ -24,7 +24,7 @@ GAPS: Final = Schema(
     "gaps",
     "one of the twenty longest pauses in which a device does nothing",
     {
-        "device_id": Column(INT, "", "CUDA device ordinal; null where none was recorded."),
+        "device_id": DEVICE_ID,
         "start_ns": instant_column("Start of the pause.", required=True),
         "gap_ns": Column(INT, "ns", "Its length.", required=True),
         "ended_by": Column(TEXT, "", "Kernel, kind of copy, or memset that ended it."),

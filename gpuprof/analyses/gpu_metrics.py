@@ -6,11 +6,11 @@ import pyarrow as pa
 
 from gpuprof.facts.metric_samples import METRIC_READS, metric_samples
 from gpuprof.facts.step_windows import STEP_READS, step_windows
-from gpuprof.facts.timeline import TIMELINE_READS, TRANSFER, slice_borders, timelines
+from gpuprof.facts.timeline import SLICE, TIMELINE_READS, TRANSFER, slice_borders, timelines
 from gpuprof.model.analysis import Analysis, by, per_file, reads
 from gpuprof.model.intervals import intersection, together, union
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema, instant_column
+from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
 
 GPU_METRIC_MEANS: Final = Schema(
     "gpu_metric_means",
@@ -36,10 +36,8 @@ GPU_METRICS_OVER_TIME: Final = Schema(
     "gpu_metrics_over_time",
     "one metric of one device in one slice of the time from the first activity to the last",
     {
-        "device_id": Column(INT, "", "CUDA device ordinal.", required=True),
-        "metric": Column(TEXT, "", "SMs Active, PCIe RX Throughput, ...", required=True),
-        "start_ns": instant_column("Start of the slice.", required=True),
-        "end_ns": instant_column("Its end.", required=True),
+        **{name: GPU_METRIC_MEANS.columns[name] for name in ("device_id", "metric")},
+        **SLICE,
         "share": Column(FLOAT, "1", "Mean share of the peak; null without samples."),
     },
 )

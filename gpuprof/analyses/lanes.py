@@ -14,6 +14,7 @@ from gpuprof.facts.timeline import (
     COMPUTE,
     DEVICE_ID,
     LOCAL_COPY,
+    SLICE,
     TIMELINE_READS,
     TRANSFER,
     busy_by_device,
@@ -68,8 +69,7 @@ LANES_OVER_TIME: Final = Schema(
     {
         "device_id": DEVICE_ID,
         "lane": LANES.columns["lane"],
-        "start_ns": instant_column("Start of the slice.", required=True),
-        "end_ns": instant_column("Its end.", required=True),
+        **SLICE,
         "exposed_ns": Column(
             INT, "ns", "It runs, and nothing of a lane further up.", required=True
         ),

@@ -15,6 +15,7 @@ from gpuprof.facts.numbers import groups, read_columns
 from gpuprof.facts.nvtx import RANGE_READS, ranges_of, texts_around
 from gpuprof.facts.phases import PHASE_READS, steps_in_part
 from gpuprof.facts.step_kinds import LEAST_STEPS
+from gpuprof.facts.timeline import SLICE
 from gpuprof.model.analysis import Analysis, by, per_file, reads
 from gpuprof.model.derived import UNKNOWN, known
 from gpuprof.model.intervals import Int64s
@@ -71,11 +72,10 @@ MEMORY_OVER_TIME: Final = Schema(
             "allocated, by events; without any, in use by whomever, by the monitor's samples.",
             required=True,
         ),
-        "start_ns": instant_column("Start of the slice.", required=True),
-        "end_ns": instant_column("Its end.", required=True),
+        **SLICE,
         "most_bytes": Column(INT, "B", "Most that was so in it.", required=True),
         "least_bytes": Column(INT, "B", "Least that was so.", required=True),
-        "reserved_bytes": Column(INT, "B", "Most that the allocator reserved; null where unknown."),
+        "reserved_bytes": MEMORY.columns["reserved_bytes"],
     },
 )
 _EVENTS: Final = (

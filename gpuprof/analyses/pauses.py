@@ -8,7 +8,7 @@ import pyarrow as pa
 from gpuprof.facts.numbers import Numbers, groups, sums_by_number
 from gpuprof.facts.pause_causes import CAUSE_READS, SHORT, Label, Pieces, pieces_of, pieces_on
 from gpuprof.facts.pauses import Pauses, pauses_of
-from gpuprof.facts.timeline import DeviceTimeline, timelines
+from gpuprof.facts.timeline import DEVICE_ID, DeviceTimeline, timelines
 from gpuprof.model.analysis import Analysis, by, per_file
 from gpuprof.model.intervals import Int64s, covered_within
 from gpuprof.model.profile import Profile
@@ -18,7 +18,7 @@ PAUSES: Final = Schema(
     "pauses",
     "all time for one cause in which a device does nothing",
     {
-        "device_id": Column(INT, "", "CUDA device ordinal; null where none was recorded."),
+        "device_id": DEVICE_ID,
         "cause": Column(
             TEXT,
             "",

@@ -192,9 +192,7 @@ SLOW_LINKS: Final = Schema(
     "slow_links",
     "one route whose rate is below 80 % of the median of its kind",
     {
-        "src": Column(TEXT, "", "host, device N, or unknown.", required=True),
-        "dst": Column(TEXT, "", "host, device N, or unknown.", required=True),
-        "path": Column(TEXT, "", "direct, staged through the host, or uvm.", required=True),
+        **{name: PEER_MATRIX.columns[name] for name in ("src", "dst", "path")},
         "src_rank": Column(INT, "1", "Rank that uses the source, where known."),
         "dst_rank": Column(INT, "1", "Rank that uses the destination, where known."),
         "src_host": Column(TEXT, "", "Host of the source, where those of several are known."),

@@ -328,9 +328,7 @@ TOP_ACTIVITIES: Final = Schema(
         "short_name": SHORT_NAME,
         "calls": Column(INT, "1", "How often."),
         "total_ns": Column(INT, "ns", "Sum of durations over all processes and devices."),
-        "share": Column(
-            FLOAT, "1", "Share of all GPU activities' time, or of what it is implied to be."
-        ),
+        "share": TOTALS.columns["share"],
         "mean_ns": Column(FLOAT, "ns", "Mean."),
         "min_ns": Column(INT, "ns", "Shortest."),
         "max_ns": Column(INT, "ns", "Longest."),

@@ -5,11 +5,19 @@ from typing import Any, Final
 import pyarrow as pa
 
 from gpuprof.facts.host_clock import HOST_READS, host_calls, host_clock
-from gpuprof.facts.timeline import LOCAL_COPY, TIMELINE_READS, TRANSFER, slice_borders, timelines
+from gpuprof.facts.timeline import (
+    DEVICE_ID,
+    LOCAL_COPY,
+    SLICE,
+    TIMELINE_READS,
+    TRANSFER,
+    slice_borders,
+    timelines,
+)
 from gpuprof.model.analysis import Analysis, ordered, per_file, reads, summed
 from gpuprof.model.intervals import covered_within, difference, intersection, union
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Schema, instant_column
+from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Schema
 
 # Below this, a second device is likely to idle as much: use one better first.
 ENOUGH: Final = 0.9
@@ -18,7 +26,7 @@ UTILISATION: Final = Schema(
     "utilisation",
     "one device that did any work",
     {
-        "device_id": Column(INT, "", "CUDA device ordinal; null where none was recorded."),
+        "device_id": DEVICE_ID,
         "span_ns": Column(INT, "ns", "First start to last end.", required=True),
         "kernel_ns": Column(INT, "ns", "At least one kernel runs.", required=True),
         "kernel_share": Column(FLOAT, "1", "kernel_ns / span_ns."),
@@ -49,10 +57,9 @@ UTILISATION_OVER_TIME: Final = Schema(
     "utilisation_over_time",
     "one device in one slice of the time from the first activity to the last",
     {
-        "device_id": Column(INT, "", "CUDA device ordinal; null where none was recorded."),
-        "start_ns": instant_column("Start of the slice.", required=True),
-        "end_ns": instant_column("Its end.", required=True),
-        "kernel_ns": Column(INT, "ns", "At least one kernel runs.", required=True),
+        "device_id": DEVICE_ID,
+        **SLICE,
+        "kernel_ns": UTILISATION.columns["kernel_ns"],
         "kernel_share": Column(FLOAT, "1", "kernel_ns / length of the slice."),
         "exposed_transfer_ns": Column(INT, "ns", "A transfer runs, and no kernel.", required=True),
     },

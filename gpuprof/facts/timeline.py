@@ -33,7 +33,7 @@ from gpuprof.model.intervals import (
     unions_by_key,
 )
 from gpuprof.model.profile import Profile, once_per_profile, once_per_recording
-from gpuprof.model.schema import INT, Column
+from gpuprof.model.schema import INT, Column, instant_column
 
 # In the order in which they claim an instant: the first that runs has it.
 COMPUTE, COMMUNICATION, TRANSFER, LOCAL_COPY = LAYERS = range(4)
@@ -41,8 +41,12 @@ _PLACE: Final = ("start_ns", "end_ns", "device_id")
 # Between two activities that follow one another at once lie up to some microseconds.
 SHORT_NS: Final = 10_000
 
-# As a column of tables.
+# As columns of tables.
 DEVICE_ID: Final = Column(INT, "", "CUDA device ordinal; null where none was recorded.")
+SLICE: Final = {
+    "start_ns": instant_column("Start of the slice.", required=True),
+    "end_ns": instant_column("Its end.", required=True),
+}
 
 TIMELINE_READS: Final = reads(
     COPY_READS,

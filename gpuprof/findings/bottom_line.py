@@ -21,7 +21,7 @@ from gpuprof.facts.last_ranks import collective_record
 from gpuprof.facts.numbers import columns_of
 from gpuprof.facts.step_times import mean_beside
 from gpuprof.facts.step_windows import opening_kernels, pauses_before
-from gpuprof.facts.timeline import COMMUNICATION, LAYERS, TRANSFER
+from gpuprof.facts.timeline import COMMUNICATION, DEVICE_ID, LAYERS, TRANSFER
 from gpuprof.findings.causes import WITHOUT_COST, first_sentence
 from gpuprof.findings.costs import findings_of_scopes
 from gpuprof.findings.exposed_collectives import rank_sentences
@@ -74,7 +74,7 @@ BOTTOM_LINE: Final = Schema(
     "one device in the steps of one phase",
     {
         "phase": Column(TEXT, "", "Marks of the steps; null where the recording has no steps."),
-        "device_id": Column(INT, "", "CUDA device ordinal; null where none was recorded."),
+        "device_id": DEVICE_ID,
         "steps": Column(INT, "1", "Steps that were measured; null where there are none."),
         "step_ns": Column(INT, "ns", "Median length of a step; without steps the device's span."),
         "mean_step_ns": Column(
