@@ -46,7 +46,6 @@ ALTERNATION: Final = Schema(
 )
 
 _ROWS: Final = 20
-_ENDS: Final = ("src", "dst")
 
 Row = dict[str, Any]
 
@@ -84,7 +83,7 @@ def _of_tensors(profile: Profile) -> list[Row]:
     names = parts_by_function(profile)
     ways: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
     for row in rows:
-        nodes = [(row["function"], row[f"{end}_operation"] or "") for end in _ENDS]
+        nodes = [(row["function"], row[f"{end}_operation"] or "") for end in ("src", "dst")]
         scopes = [ALL if n in alternating else names[n[0]].tower(n[1]) for n in nodes]
         if scopes[0] is not None and scopes[0] == scopes[1]:
             ways[scopes[0], row["src_device"], row["dst_device"]].append(row)

@@ -47,7 +47,6 @@ TABLES: Final = ("activity_summary", *SOURCES)
 
 # Read once for all that need them.
 _FIGURES_OF: Final = {t: partial(figures_by_name, table=t) for t in ("kernels", "api_calls")}
-_MEMSET: Final = "memset"
 Row = dict[str, Any]
 
 
@@ -161,7 +160,7 @@ def durations_and_bytes(profile: Profile, table: str) -> Iterator[tuple[str, Dur
     if table == "memsets":
         start, end, size = read_columns(profile, table, "start_ns", "end_ns", "bytes")
         if len(start):
-            yield _MEMSET, end - start, size
+            yield "memset", end - start, size
         return
     copies = copy_rows(profile)
     for alike in groups(copies.kind):

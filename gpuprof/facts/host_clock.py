@@ -171,7 +171,6 @@ def _shift_ns(profile: Profile, process: int, lanes: list[slice]) -> int | None:
     return least_ns - _LAUNCH_NS
 
 
-_PLACE: Final = ("start_ns", "end_ns", "process_id")
 HOST_READS: Final = reads(LAUNCH_READS, api_calls="start_ns end_ns name name_id")
 
 
@@ -179,7 +178,7 @@ HOST_READS: Final = reads(LAUNCH_READS, api_calls="start_ns end_ns name name_id"
 def host_calls(profile: Profile) -> tuple[Int64s, Int64s, Numbers, npt.NDArray[np.bool_]]:
     """Start, end and process of each API call of all threads, and whether it waits for a device."""
     waits = profile.loaded("api_calls").names.values(is_waiting, 0)
-    calls = profile.columns("api_calls", *_PLACE, "name_id")
+    calls = profile.columns("api_calls", "start_ns", "end_ns", "process_id", "name_id")
     parts = ([*place, waits.of(name_id)] for *place, name_id in calls)
     start, end, process, waiting = columns_of(parts, 4)
     return start, end, process, waiting.astype(bool)

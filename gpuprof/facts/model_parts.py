@@ -21,7 +21,6 @@ _NUMBER: Final = re.compile(r"(?<=.)_[1-9]\d*$")
 _LOSS_OF_KERAS: Final = "compile_loss"
 _READS: Final = frozenset(("ReadVariableOp", "ResourceGather", "ResourceGatherNd"))
 _READ: Final = "ReadVariableOp"
-_LOOKUP: Final = "ResourceGather"
 _JOINED: Final = ""
 # Weights that a tower has at least, and towers that a model has that is told in towers.
 _LEAST: Final = 2
@@ -195,7 +194,7 @@ def connected_towers(operations: Sequence[Row], inputs: Iterable[Row]) -> Mappin
         if not row["is_variable"]:
             makers[taker].append(maker)
             takers[maker].append(taker)
-        elif kind.get(taker, "").startswith((_READ, _LOOKUP)):
+        elif kind.get(taker, "").startswith((_READ, "ResourceGather")):
             reads[taker].append(maker)
     gradients = {name for name in kind if bare(name)[1]}
     waiting, after = [*gradients], set[str]()

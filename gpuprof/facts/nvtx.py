@@ -36,7 +36,6 @@ _MOST_NUMBERED: Final = 10
 
 START_END: Final = "start_end"
 _TIMED: Final = ("start_ns", "end_ns", "process_id", "thread_id")
-_TEXTS: Final = ("text", "domain", "range_kind")
 
 RANGE_READS: Final = reads(
     LAUNCH_READS,
@@ -91,7 +90,7 @@ class Ranges:
 @once_per_recording
 def ranges_of(profile: Profile) -> Ranges:
     """Every range of the whole recording: a part's work may have been launched before it."""
-    return _ranges(profile, _TEXTS)
+    return _ranges(profile, ("text", "domain", "range_kind"))
 
 
 @once_per_recording

@@ -14,8 +14,6 @@ from gpuprof.model.profile import Profile
 from gpuprof.model.schema import BY_NAME, NVTX_RANGES
 from gpuprof.model.selection import ENDS, Selection
 
-_FIRST: Final = -(2**62)
-_LAST: Final = 2**62
 _RANGES: Final = NVTX_RANGES.name
 _OF_DEVICES: Final = ("devices", "kernels", "memcpys", "memsets", "graph_launches")
 _CUT_AT_BORDERS: Final = (
@@ -80,8 +78,8 @@ class RecordingPart:
             _check_device(profile, self.device_id)
         if (self.from_ns, self.to_ns, self.range_text) == (None, None, None):
             return Selection(None, self.device_id)
-        first = _FIRST if self.from_ns is None else self.from_ns
-        last = _LAST if self.to_ns is None else self.to_ns
+        first = -(2**62) if self.from_ns is None else self.from_ns
+        last = 2**62 if self.to_ns is None else self.to_ns
         windows = single(first, last)
         if self.range_text is not None:
             from gpuprof.facts.range_launches import (  # noqa: PLC0415 - start-up time

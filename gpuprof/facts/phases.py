@@ -68,7 +68,6 @@ _MOST_COUNTS: Final = 1 << 24
 # So many kernels tell their mix.
 _MOST_KERNELS: Final = 1 << 20
 _KERNELS_PER_STEP: Final = 1 << 9
-_NO_ROWS: Final = np.empty(0, np.int64)
 
 _Flags = npt.NDArray[np.bool_]
 _Devices = Mapping[int, DeviceTimeline]
@@ -273,7 +272,7 @@ def _kernels_by_step(
         number = max(1, min(numbers, _MOST_COUNTS // len(series.start_ns)))
         different_numbers = distinct(different_names % number)
         counts = np.zeros(len(series.start_ns) * len(different_numbers), np.int64)
-        for of_device in (on_device.get(of, _NO_ROWS) for of in series.devices):
+        for of_device in (on_device.get(of, np.empty(0, np.int64)) for of in series.devices):
             for rows in (of_device[piece] for piece in pieces(len(of_device))):
                 step = np.searchsorted(series.start_ns, start[rows], side="right") - 1
                 is_inside = (step >= 0) & (start[rows] < series.end_ns[step])

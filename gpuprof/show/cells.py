@@ -25,7 +25,6 @@ _KEYS: Final = {"activity_group", "part_of", "memcpy_kind", "path", "lane", "par
 _DEVICES: Final = {"device_id", "peer_device_id", "src_device_id", "dst_device_id"}
 # Columns that hold devices as texts, such as ``device 3``.
 _ENDS: Final = {"src", "dst", "via"}
-_UNDECLARED: Final = Column(TEXT, "", "")
 # What steers a terminal, and what turns the direction of the text around it or ends its line.
 CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+")
 
@@ -198,4 +197,4 @@ def with_one_name(
 def schema_columns(name: str, table: pa.Table) -> Mapping[str, Column]:
     """The documented columns of an analysis' table; plain text ones where it declares none."""
     declared = analysis_named(name).schema.columns
-    return {column: declared.get(column, _UNDECLARED) for column in table.column_names}
+    return {column: declared.get(column, Column(TEXT, "", "")) for column in table.column_names}

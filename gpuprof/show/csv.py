@@ -17,14 +17,13 @@ from gpuprof.show.cells import clean
 if TYPE_CHECKING:
     from gpuprof.comparisons import Comparison
 
-_OVERVIEW: Final = "totals"
 # Spreadsheets pass over what is blank before it.
 _FORMULA: Final = re.compile(r"\s*[=+\-@]")
 
 
 def report(result: Report, page: Page) -> str:
     """One table: the totals, or the one that was asked for; several with a column that tells."""
-    names = page.tables or (_OVERVIEW,)
+    names = page.tables or ("totals",)
     tables = {name: result.tables[name] for name in names}
     rows = [
         ({"table": name} if len(tables) > 1 else {}) | row

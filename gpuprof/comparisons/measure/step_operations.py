@@ -26,7 +26,6 @@ _PLACE: Final = ("start_ns", "end_ns", "device_id", "stream_id")
 _NAMES_OF_TABLES: Final = {"memsets": "memset", "graph_launches": "CUDA graph"}
 # An operation without length, so that the pause before it is known.
 STEP_END: Final = "end of the step"
-_LOCAL: Final = "local copy"
 # Steps whose times are looked at, evenly over all: their spread is what more would have.
 _MOST_STEPS: Final = 32
 # Of all these steps: a second of work.
@@ -151,7 +150,7 @@ def _activities(profile: Profile, names: dict[str, int]) -> Iterator[Sequence[An
     kinds = {kind: number(kind) for kind in sorted(TRANSFER_MOVEMENTS)}
     places = {kind: place for place, kind in enumerate(kinds)}
     # Of all others the last.
-    kind = np.array([*kinds.values(), number(_LOCAL)])[
+    kind = np.array([*kinds.values(), number("local copy")])[
         copies.movements(lambda movement: places.get(movement, -1))
     ]
     yield *columns_of(profile.columns("memcpys", *_PLACE), 4), kind

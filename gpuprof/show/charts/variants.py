@@ -49,7 +49,6 @@ BYTE_LAYERS: Final = {
     "forward_bytes_per_step": replace(KERNELS, name="for the forward pass"),
 }
 _PLAIN: Final = Look("", "memset", "#999999")
-_COMPUTE: Final = pa.field("compute_kernel_ns", pa.int64())
 _TOTALS: Final = ("gpu_activity_ns", "implied_gpu_activity_ns")
 _COPIED: Final = "peer_transfer_bytes_per_step"
 _SHOWN: Final = (
@@ -73,7 +72,9 @@ def picture(results: Results) -> Picture:
     rows = layered(results.table("variants"), results.table("figures"))
     is_timed = EXPOSED in results.table("outcomes").column("basis").to_pylist()
     clock = [clock_ns(row) if is_timed else None for row in rows]
-    drawn = pa.Table.from_pylist(rows, VARIANTS.table([]).schema.append(_COMPUTE))
+    drawn = pa.Table.from_pylist(
+        rows, VARIANTS.table([]).schema.append(pa.field("compute_kernel_ns", pa.int64()))
+    )
     drawn = drawn.append_column("clock_ns", pa.array(clock, pa.int64())).select(_SHOWN)
     names = [*without_common_ends([row["variant"] for row in rows]).values()]
     measured = "span of" if rows and rows[0]["step_ns"] is None else "median step on"
