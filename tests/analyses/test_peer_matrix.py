@@ -1,9 +1,9 @@
-"""What each end of a transfer waits for it."""
+"""What each end of a transfer waits for it, and links slower than others of their kind."""
 
 import pytest
 from drawing import draw
 
-from gpuprof.analyses.peer_matrix import PEER_MATRIX, peer_matrix
+from gpuprof.analyses.peer_matrix import PEER_MATRIX, peer_matrix, slow_links
 from gpuprof.analyses.transfers import transfers
 from gpuprof.model.selection import Selection
 
@@ -125,3 +125,40 @@ def test_a_staged_copy_across_a_border_counts_in_the_window_where_it_starts():
     assert transfers(behind).select(["calls", "mean_ns", "bytes"]).to_pylist() == [
         {"calls": 0, "mean_ns": None, "bytes": 0}
     ]
+
+
+SIZE = 1_000_000
+
+
+def _from_host(durations_ns, size=SIZE):
+    return [
+        (
+            0,
+            ns,
+            {"memcpy_kind": "HtoD", "bytes": size, "device_id": device, "dst_device_id": device},
+        )
+        for device, ns in enumerate(durations_ns)
+    ]
+
+
+def test_the_slow_one_of_alike_links_is_named_with_what_it_loses():
+    (row,) = slow_links(draw(memcpys=_from_host([100, 100, 105, 200, 100]))).to_pylist()
+
+    assert (row["src"], row["dst"], row["routes"]) == ("host", "device 3", 5)
+    assert row["rate_ratio"] == 0.5
+    assert row["lost_ns"] == 100
+
+
+def test_a_link_that_is_a_little_slower_is_not_named():
+    assert slow_links(draw(memcpys=_from_host([100, 100, 105, 120, 100]))).num_rows == 0
+
+
+def test_few_links_have_no_outlier():
+    assert slow_links(draw(memcpys=_from_host([100, 100, 200]))).num_rows == 0
+
+
+def test_small_copies_are_not_compared_with_large_ones():
+    small = [(0, 200, {**row[2], "bytes": SIZE // 10}) for row in _from_host([1])]
+    small = [(start, end, row | {"device_id": 9, "dst_device_id": 9}) for start, end, row in small]
+
+    assert slow_links(draw(memcpys=[*_from_host([100] * 5), *small])).num_rows == 0
