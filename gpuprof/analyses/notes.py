@@ -185,8 +185,7 @@ def missing_notes(profile: Profile, missing: Mapping[str, str]) -> list[str]:
     analyses = map(analysis_named, names)
     needed = dict.fromkeys(table for a in analyses for table in (*a.needs, *a.needs_any_of))
     lacking = [table for table in needed if not profile.has(table)]
-    are = "are" if len(names) > 1 else "is"
-    tables = " or ".join(filter(None, (", ".join(lacking[:-1]), *lacking[-1:])))
+    are, tables = "are" if len(names) > 1 else "is", listed(lacking, "or")
     reason = how_recorded(lacking)
     if not _RECORDED_BY.keys() >= {*lacking}:
         reason = f"{reason} {cannot(profile)}".strip()

@@ -366,6 +366,6 @@ def number_ranges(numbers: Sequence[int]) -> str:
     return listed(words)
 
 
-def listed(texts: Sequence[str]) -> str:
-    """``a, b and c``."""
-    return " and ".join(part for part in (", ".join(texts[:-1]), *texts[-1:]) if part)
+def listed(texts: Sequence[str], word: str = "and") -> str:
+    """``a, b and c``, or with another word before the last."""
+    return f" {word} ".join(part for part in (", ".join(texts[:-1]), *texts[-1:]) if part)

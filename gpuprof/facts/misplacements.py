@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Final, NamedTuple
 
+from gpuprof.base.units import listed
 from gpuprof.facts.dataflow import Dataflow, FlowTensor, Moves, Node
 
 _JOINS: Final = ("Concat", "Pack", "AddN", "Stack")
@@ -406,4 +407,4 @@ def _listed(names: Sequence[str]) -> str:
     """Names with an "and", the first of many; empty for none."""
     more = len(names) - _SHOWN
     shown = [*names[:_SHOWN], *([f"{more} more"] if more > 0 else [])]
-    return " and ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
+    return listed(shown)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from gpuprof.base.errors import InputError, UsageError
-from gpuprof.base.units import counted, say_ns
+from gpuprof.base.units import counted, listed, say_ns
 from gpuprof.model.profile import Profile, Section
 
 ALL: Final = "all"
@@ -77,7 +77,7 @@ def _list(profile: Profile) -> str:
         texts = [*texts[:_LISTED], f"... {len(sections)}"]
     if not _has_trace(profile):
         texts.append(ALL)
-    return " or ".join(part for part in (", ".join(texts[:-1]), texts[-1]) if part)
+    return listed(texts, "or")
 
 
 def _has_trace(profile: Profile) -> bool:
