@@ -16,6 +16,7 @@ import numpy as np
 
 from gpuprof.base.cuda import is_communication
 from gpuprof.facts.launches import ALL_THREADS, launches
+from gpuprof.facts.numbers import different_codes
 from gpuprof.facts.nvtx import (
     COUNT,
     NO_RANGE,
@@ -204,7 +205,7 @@ def _numbered(parts: Ranges, numbers: dict[tuple[int, Label], int]) -> Int64s:
         here = np.flatnonzero(depth == level)
         outer = np.append(NO_RANGE, path[rows[above]])[np.searchsorted(above, here)]
         code = (outer + 1) * len(parts.labels) + parts.label[rows[here]]
-        codes, member = np.unique(code, return_inverse=True)
+        codes, member = different_codes(code)
         of_code = [
             numbers.setdefault((around - 1, parts.labels[label]), len(numbers))
             for around, label in (divmod(code, len(parts.labels)) for code in codes.tolist())

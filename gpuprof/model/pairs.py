@@ -60,7 +60,7 @@ def distinct(values: Numbers) -> Int64s:
         else:
             is_new = pair_places(np.stack([different_values] * 2), part, part) == NOT_FOUND
             new = np.unique(part[is_new]).astype(np.int64)
-        different_values = np.union1d(different_values, new)
+        different_values = np.union1d(different_values, new) if first else new
     return different_values
 
 

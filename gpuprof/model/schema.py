@@ -212,8 +212,9 @@ def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
         builder.append_values(values)
         return builder.finish()
     dtype = kind.to_pandas_dtype()  # despite its name one of numpy's
-    is_filled = np.array([value is not None for value in values], bool)
-    filled = np.array([dtype() if value is None else value for value in values] or [dtype()])
+    is_null = np.array([value is None for value in values], bool) if None in values else None
+    whole = values if is_null is None else [dtype() if v is None else v for v in values]
+    filled = np.array(whole or [dtype()])
     try:
         numbers = filled[: len(values)].astype(dtype, casting="safe")
     except TypeError:
@@ -221,7 +222,7 @@ def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
             msg = "an integer needs more than 64 bits"
             raise OverflowError(msg) from None
         raise
-    return arrow(numbers, ~is_filled)
+    return arrow(numbers, is_null)
 
 
 def arrow(numbers: npt.NDArray[Any], is_null: npt.NDArray[np.bool_] | None = None) -> pa.Array:
