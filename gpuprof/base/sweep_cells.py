@@ -84,16 +84,17 @@ def cells_of(folder: Path) -> dict[str, Path]:
         CorruptFileError: The plan or a run's manifest cannot be read.
     """
     baseline = read_plan(folder / PLAN)["baseline"]
-    places = sorted(folder.glob(f"{RUNS}/*"), key=lambda place: _in_numeric_order(place.name))
+    # ``batch=64`` comes before ``batch=128``.
+    places = sorted(
+        folder.glob(f"{RUNS}/*"),
+        key=lambda place: [
+            (part.isdecimal(), int(part) if part.isdecimal() else 0, part)
+            for part in _DIGITS.split(place.name)
+        ],
+    )
     runs = {place: ended for place in places if (ended := cell_runs(place))}
     cells = {read_manifest(ended[0]).variant or place.name: place for place, ended in runs.items()}
     # A cell's name is ``placement=dual,batch=64``.
     marks = [f",{axis}={value}," for axis, value in baseline.items()]
     first = sorted(cells, key=lambda name: not all(mark in f",{name}," for mark in marks))
     return {name: cells[name] for name in first}
-
-
-def _in_numeric_order(name: str) -> list[tuple[bool, int, str]]:
-    """A key that puts ``batch=64`` before ``batch=128``."""
-    parts = _DIGITS.split(name)
-    return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts]

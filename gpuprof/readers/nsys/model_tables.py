@@ -257,10 +257,19 @@ def memory_events(of: Export) -> Part:
     def signed_bytes(size: Numbers, operation: Numbers) -> Numbers:
         return np.where(np.isin(operation, releases), -size, size)
 
+    # Memory of the host is of no device.
+    device = as_computed(in_machine(of, MEMORY_USAGE, "deviceId"))
+    host_kinds = [number for number, kind in of.memory_kinds.items() if kind in _OF_HOST]
+
+    def device_of(kind: Numbers, *columns: Numbers) -> Numbers:
+        numbers = device.make(*columns) if device.make else columns[0]
+        return np.where(np.isin(kind, host_kinds), UNKNOWN, numbers)
+
+    has_kinds = of.has(MEMORY_USAGE, "memKind")
     columns: Columns = {
         "start_ns": "start",
         "process_id": PROCESS,
-        "device_id": _device(of),
+        "device_id": Computed(("memKind", *device.reads), device_of) if has_kinds else device,
         "bytes": Computed(("bytes", "memoryOperationType"), signed_bytes),
         "address": "address",
     }
@@ -268,18 +277,6 @@ def memory_events(of: Export) -> Part:
         columns["thread_id"] = _thread(of)
     # The threads are looked up for all rows at once.
     return part(of, MEMORY_USAGE, columns, is_whole=lambda: True)
-
-
-def _device(of: Export) -> Computed | str:
-    """Its number in the machine; unknown for memory of the host."""
-    device = as_computed(in_machine(of, MEMORY_USAGE, "deviceId"))
-    host_kinds = [number for number, kind in of.memory_kinds.items() if kind in _OF_HOST]
-
-    def make(kind: Numbers, *columns: Numbers) -> Numbers:
-        numbers = device.make(*columns) if device.make else columns[0]
-        return np.where(np.isin(kind, host_kinds), UNKNOWN, numbers)
-
-    return Computed(("memKind", *device.reads), make) if of.has(MEMORY_USAGE, "memKind") else device
 
 
 def _thread(of: Export) -> Computed:

@@ -31,6 +31,19 @@ _OF_HALVES: Final = (
 def memcpys(of: Export) -> Part:
     """Copies, those that went through the host told from others."""
     recorded = {n: of.pick(MEMCPY, column) for n, column in _RECORDED_ENDS.items()}
+    src, dst = recorded.values()
+    ends = (src, dst) if src is not None and dst is not None else ()
+    peer, on_device = (_numbers(of.memcpy_kinds, word) for word in ("PtoP", "DtoD"))
+
+    def path(kind: Numbers, *ends: Numbers) -> Numbers:
+        # Of peer copies: that they went directly.
+        is_direct = np.isin(kind, peer)
+        if ends:
+            read, written = ends
+            is_known = (read != UNKNOWN) & (written != UNKNOWN)
+            is_direct |= np.isin(kind, on_device) & is_known & (read != written)
+        return is_direct.astype(np.int8)
+
     columns: Columns = {
         **place(of, MEMCPY),
         "memcpy_kind": translated("copyKind", of.memcpy_kinds, "unknown"),
@@ -39,29 +52,13 @@ def memcpys(of: Export) -> Part:
         "dst_memory_kind": translated("dstKind", of.memory_kinds),
         "src_device_id": copy_end(of, recorded["src_device_id"], 0),
         "dst_device_id": copy_end(of, recorded["dst_device_id"], -1),
-        "path": _path(of, *recorded.values()),
+        "path": Computed(("copyKind", *ends), path, lambda: PATHS),
         **GRAPH_NODE,
     }
     columns, is_whole = with_staged(of, columns)
     for name in _RECORDED_ENDS:
         columns[name] = (end := columns[name]) and in_machine(of, MEMCPY, end)
     return part(of, MEMCPY, columns, *timed(of, MEMCPY), is_whole=is_whole)
-
-
-def _path(of: Export, src: str | None, dst: str | None) -> Computed:
-    """Of peer copies: that they went directly."""
-    peer, on_device = (_numbers(of.memcpy_kinds, word) for word in ("PtoP", "DtoD"))
-
-    def make(kind: Numbers, *ends: Numbers) -> Numbers:
-        is_direct = np.isin(kind, peer)
-        if ends:
-            read, written = ends
-            is_known = (read != UNKNOWN) & (written != UNKNOWN)
-            is_direct |= np.isin(kind, on_device) & is_known & (read != written)
-        return is_direct.astype(np.int8)
-
-    ends = (src, dst) if src is not None and dst is not None else ()
-    return Computed(("copyKind", *ends), make, lambda: PATHS)
 
 
 def copy_end(of: Export, recorded: str | None, letter: int) -> Computed | str | None:
