@@ -163,7 +163,13 @@ class Report:
             raise ReportError(msg)
         self.declared_events = index.integer(1)
         self._batches = self._batches_in(stream, end)
-        self.strings = _texts(stream, index.integer(3))
+        # All texts by their numbers, each once.
+        texts: list[bytes] = []
+        while len(texts) < index.integer(3):
+            texts += nsys_reports.texts(stream.block("a block of texts"))
+        agree("texts", index.integer(3), len(texts))
+        agree("different texts", index.integer(3), len({*texts}))
+        self.strings = [text.decode("utf-8", "replace") for text in texts]
         if index.integer(5):
             threads = stream.message("its names of threads").messages(1)
             agree("threads", index.integer(5), len(threads))
@@ -222,13 +228,3 @@ class Report:
         """The version of nsys that recorded."""
         texts = (self.about.text(number) for number in (6, 7))
         return next((text.partition("-")[0] for text in texts if text), None)
-
-
-def _texts(stream: _Stream, declared: int) -> list[str]:
-    """All texts by their numbers, each once."""
-    texts: list[bytes] = []
-    while len(texts) < declared:
-        texts += nsys_reports.texts(stream.block("a block of texts"))
-    agree("texts", declared, len(texts))
-    agree("different texts", len(texts), len({*texts}))
-    return [text.decode("utf-8", "replace") for text in texts]

@@ -274,6 +274,16 @@ def small_tables(report: Report, survey: Survey) -> dict[str, _Rows]:
     users = report.tail.messages(15) or report.tail.messages(14)
     by_process = [{"processId": m.integer(4), "deviceId": m.integer(5)} for m in users]
     host = report.about.text(5)
+    gpus = {gpu.integer(1) for gpu in report.tail.messages(1, 2, 7)}
+    called = [
+        {"gpuId": m.integer(1), "cudaId": m.integer(2), "pid": m.integer(3)}
+        for m in report.tail.messages(1, 2, 9)
+        if m.integer(1) in gpus
+    ]
+    # nsys exports since 2025 which process calls which GPU by which number; before it matters where
+    # a process has other numbers.
+    is_told = (report.version or "") >= _FIRST_WITH_USES
+    is_told = is_told or any(use["cudaId"] != use["gpuId"] for use in called)
     tables: dict[str, _Rows] = {
         SETTINGS: [{"name": name, "value": value} for name, value in _settings(report)],
         SYSTEM: [{"name": "Hostname", "value": host}] if host else [],
@@ -283,7 +293,7 @@ def small_tables(report: Report, survey: Survey) -> dict[str, _Rows]:
         ],
         PROCESSES: [{"pid": process, "name": name} for process, name in survey.processes],
         gpu: _gpus(report),
-        uses: _uses(report),
+        uses: called if is_told else [],
         # Where it is not known which GPU a process calls by which number, its contexts tell.
         streams if report.tail.messages(1, 2, 9) else contexts: by_process,
     }
@@ -346,18 +356,3 @@ def _gpus(report: Report) -> _Rows:
         }
         for number, gpu in gpus.items()
     ]
-
-
-def _uses(report: Report) -> _Rows:
-    """Which process calls which GPU by which number.
-
-    nsys exports that since 2025; before it matters where a process has other numbers.
-    """
-    gpus = {gpu.integer(1) for gpu in report.tail.messages(1, 2, 7)}
-    uses = [
-        {"gpuId": m.integer(1), "cudaId": m.integer(2), "pid": m.integer(3)}
-        for m in report.tail.messages(1, 2, 9)
-        if m.integer(1) in gpus
-    ]
-    is_told = (report.version or "") >= _FIRST_WITH_USES
-    return uses if is_told or any(use["cudaId"] != use["gpuId"] for use in uses) else []
