@@ -228,9 +228,8 @@ def figures(result: Report, path: Prediction | None = None) -> list[Figure]:
     }
     devices, words = choose_devices(busy)
     option = "rank" if result.tables.get("ranks_over_time") is not None else "device"
-    on_left_out = f" Shown: {words}. gpuprof report --{option} N --html shows {option} N alone."
-    on_left_out *= bool(words)
-
+    shown = f" Shown: {words}. gpuprof report --{option} N --html shows {option} N alone."
+    on_left_out = shown if words else ""
     of_steps = result.tables.get("steps")
     numbers = () if of_steps is None else {*of_steps.column("step").to_pylist()}
 
@@ -259,8 +258,7 @@ def figures(result: Report, path: Prediction | None = None) -> list[Figure]:
         if (table := result.tables.get(name)) is not None and table.num_rows
         for figure in figures_of_table()
     )
-    called = result.device_names.in_text
-    return [figure._replace(title=called(figure.title)) for figure in drawn]
+    return [figure._replace(title=result.device_names.in_text(figure.title)) for figure in drawn]
 
 
 def _picture(table: str, result: Report, on_left_out: str = "") -> list[Figure]:
