@@ -46,10 +46,6 @@ class Pauses:
     launch: Int64s
     launch_ns: Int64s
 
-    def __len__(self) -> int:
-        """How many there are."""
-        return len(self.start_ns)
-
 
 @once_per_recording
 def pauses_of(profile: Profile) -> Pauses:

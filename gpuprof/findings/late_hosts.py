@@ -189,7 +189,7 @@ def of_scope(scope: Scope) -> Iterator[Finding]:
     steps = intersection(pauses, union(scope.start_ns, scope.end_ns))
     for cause, rows, lengths, of_pauses in _by_cause(scope, pieces, steps):
         if not len(rows) and not len(gaps):
-            continue
+            continue  # no call that waits
         waits = together([of_pauses, gaps]) if cause == _SYNCHRONISING else of_pauses
         cost_ns = scope.per_step(waits)
         function = _function(scope, cost_ns, pieces, rows) if cause in _OF_HOST else ""
@@ -286,8 +286,6 @@ class _Place(NamedTuple):
 
 
 def _place(scope: Scope, pieces: Pieces, rows: Int64s, lengths: Int64s) -> _Place:
-    if not len(rows):
-        return _Place("", 0.0, 0.0, 0.0)
     mean_ns = float(lengths.sum() / len(different(pieces.pause[rows])))
     sums = np.bincount(pieces.stretches.label[rows], lengths, len(pieces.labels))
     is_unnamed = np.array([kind == _UNNAMED for kind, _ in pieces.labels])
