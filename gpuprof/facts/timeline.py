@@ -26,7 +26,6 @@ from gpuprof.model.intervals import (
     covered_within,
     difference,
     intersection,
-    longer,
     single,
     together,
     union,
@@ -107,18 +106,19 @@ class DeviceTimeline:
         """The instants of the span at which nothing runs: computed anew, as there are millions."""
         return self.idle_within(self.span)
 
-    def idle_within(self, part: Intervals) -> Intervals:
-        """The instants of a part of the span at which nothing runs."""
+    def idle_within(self, part: Intervals, above_ns: int = 0) -> Intervals:
+        """The instants of a part of the span at which nothing runs for more than so many ns."""
+        compute, *further = self.exposed
         idle = part
-        # Compute, which leaves millions of gaps, comes last.
-        for layer in reversed(self.exposed):
+        for layer in reversed(further):
             idle = difference(idle, layer)
-        return idle
+        # Compute, which leaves millions of gaps, comes last.
+        return difference(idle, compute, above_ns)
 
     @cached_property
     def pauses(self) -> Intervals:
         """Those of ``idle`` that are longer than `SHORT_NS`."""
-        return longer(self.idle, SHORT_NS)
+        return self.idle_within(self.span, SHORT_NS)
 
     @property
     def short_gaps(self) -> Intervals:

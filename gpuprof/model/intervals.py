@@ -214,11 +214,11 @@ def _cut(some: Intervals, windows: Intervals, first: Int64s, count: Int64s) -> I
     return Intervals(start, end)
 
 
-def difference(a: Intervals, b: Intervals) -> Intervals:
-    """The instants that the first covers and the second does not."""
+def difference(a: Intervals, b: Intervals, above_ns: int = 0) -> Intervals:
+    """What the first covers and the second does not, in intervals longer than ``above_ns``."""
     if not len(a) or not len(b):
-        return a
-    swept = arrays.difference(a.placed, b.placed)
+        return longer(a, above_ns) if above_ns else a
+    swept = arrays.difference(a.placed, b.placed, above_ns)
     if swept is not None:
         return Intervals(*swept)
     first, count = overlapping(a, b)
@@ -234,8 +234,7 @@ def difference(a: Intervals, b: Intervals) -> Intervals:
     start[opening], start[inner] = a.start, b.end[met]
     inner[opening], inner[closing] = True, False
     end[closing], end[inner] = a.end, b.start[met]
-    is_filled = end > start
-    return Intervals(start[is_filled], end[is_filled])
+    return longer(Intervals(start, end), above_ns)
 
 
 def attribute(layers: Sequence[Intervals]) -> list[Intervals]:

@@ -76,9 +76,8 @@ _SET: Final = (c_void_p, c_void_p, c_size_t)
 _ARGUMENTS: Final[Mapping[str, tuple[Any, ...]]] = {
     "unions_by_key": (IntegerArray, IntegerArray, IntegerArray, c_size_t, ValueArray, _MADE),
     "release_intervals": (_MADE,),
-    **dict.fromkeys(
-        ("difference_of", "intersection_of", "union_of"), (*_SET, *_SET, c_void_p, c_size_t)
-    ),
+    "difference_of": (*_SET, *_SET, c_int64, c_void_p, c_size_t),
+    **dict.fromkeys(("intersection_of", "union_of"), (*_SET, *_SET, c_void_p, c_size_t)),
     "covered_before": (*_SET, c_void_p),
     "covered_within": (*_SET, *[c_void_p] * 3, c_size_t, c_void_p),
     "pair_places": (IntegerArray, IntegerArray, ValueArray, ValueArray, c_size_t, ValueArray),

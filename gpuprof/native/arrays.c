@@ -99,16 +99,22 @@ static void join_interval(Intervals *set, size_t room, int64_t start, int64_t en
         set->end[set->count - 1] = end;
 }
 
-int64_t difference_of(SET(a), SET(b), int64_t *made, size_t room) {
+static bool is_longer(int64_t start, int64_t end, int64_t above) {
+    return end > start && (uint64_t)end - (uint64_t)start > (uint64_t)above;
+}
+
+int64_t difference_of(SET(a), SET(b), int64_t above, int64_t *made, size_t room) {
     Intervals left = {made, made + room, 0};
     for (size_t i = 0, j = 0; i < a_count; i++) {
         int64_t start = a_start[i], end = a_end[i];
         while (j < b_count && b_end[j] <= start) j++;
         for (size_t k = j; k < b_count && b_start[k] < end && start < end; k++) {
-            if (b_start[k] > start && !add_interval(&left, room, start, b_start[k])) return -1;
+            if (is_longer(start, b_start[k], above) &&
+                !add_interval(&left, room, start, b_start[k]))
+                return -1;
             start = b_end[k];
         }
-        if (start < end && !add_interval(&left, room, start, end)) return -1;
+        if (is_longer(start, end, above) && !add_interval(&left, room, start, end)) return -1;
     }
     return (int64_t)left.count;
 }

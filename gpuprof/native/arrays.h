@@ -49,11 +49,12 @@ void release_intervals(Intervals *made);
 #define SET(name) \
     const int64_t *name##_start, const int64_t *name##_end, size_t name##_count
 
-/* What the first set covers and the second does not, both, or either of them, whose intervals may
- * overlap but must be sorted by start. From `made` on there is room for so many starts, then for
+/* What the first set covers and the second does not, of that the intervals longer than `above`,
+ * which is 0 or more; what both cover; or either of them, whose intervals may overlap but must be
+ * sorted by start. From `made` on there is room for so many starts, then for
  * as many ends: for those of both sets together. Returns how many were made, or -1 for sets that
  * are not as they must be. */
-int64_t difference_of(SET(a), SET(b), int64_t *made, size_t room);
+int64_t difference_of(SET(a), SET(b), int64_t above, int64_t *made, size_t room);
 int64_t intersection_of(SET(a), SET(b), int64_t *made, size_t room);
 int64_t union_of(SET(a), SET(b), int64_t *made, size_t room);
 

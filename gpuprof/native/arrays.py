@@ -63,9 +63,9 @@ def placed(start: Int64s, end: Int64s) -> Placed:
     return address(start), address(end), len(start), (start, end)
 
 
-def difference(a: Placed, b: Placed) -> Swept | None:
-    """What the first set of intervals covers and the second does not."""
-    return _swept("difference_of", a, b)
+def difference(a: Placed, b: Placed, above: int = 0) -> Swept | None:
+    """What the first set of intervals covers and the second does not, if longer than ``above``."""
+    return _swept("difference_of", a, b, above)
 
 
 def intersection(a: Placed, b: Placed) -> Swept | None:
@@ -78,13 +78,13 @@ def union(some: Placed, others: Placed = NOWHERE) -> Swept | None:
     return _swept("union_of", some, others)
 
 
-def _swept(function: str, a: Placed, b: Placed) -> Swept | None:
+def _swept(function: str, a: Placed, b: Placed, *numbers: int) -> Swept | None:
     functions, room = library(), a[2] + b[2]
     if functions is None:
         return None
     times = np.empty((2, room), np.int64)
     at = address(times)
-    count = getattr(functions, function)(*a[:3], *b[:3], at, room)
+    count = getattr(functions, function)(*a[:3], *b[:3], *numbers, at, room)
     if count < 0:
         return None
     if not count:

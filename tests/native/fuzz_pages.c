@@ -41,7 +41,7 @@ static void use(const Column *columns, size_t rows) {
         size_t half = made.count / 2, rest = made.count - half;
         const int64_t *later = made.start + half, *later_end = made.end + half;
         int64_t *room = malloc((2 * made.count + 1) * sizeof *room);
-        (void)difference_of(made.start, made.end, half, later, later_end, rest, room, made.count);
+        (void)difference_of(made.start, made.end, half, later, later_end, rest, 0, room, made.count);
         (void)intersection_of(made.start, made.end, half, later, later_end, rest, room, made.count);
         (void)union_of(later, later_end, rest, made.start, made.end, half, room, made.count);
         int64_t *covered = malloc((made.count + 1) * sizeof *covered);

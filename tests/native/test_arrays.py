@@ -222,7 +222,11 @@ def test_without_the_compiled_functions_the_sets_are_the_same(monkeypatch):
     def results():
         sets = [*intervals.unions_by_key(start, end, key)]
         left = intervals.difference(sets[0][1], sets[1][1])
-        return [(k, s.start.tolist(), s.end.tolist()) for k, s in [*sets, (9, left)]]
+        longer = intervals.difference(sets[0][1], sets[1][1], 3)
+        both = intervals.intersection(sets[0][1], sets[1][1])
+        sets += [(9, left), (10, longer), (11, both)]
+        assert instants(longer.start, longer.end) < instants(left.start, left.end)
+        return [(k, s.start.tolist(), s.end.tolist()) for k, s in sets]
 
     compiled = results()
     monkeypatch.setattr(arrays, "library", lambda: None)
