@@ -6,10 +6,11 @@ from typing import Final
 
 import numpy as np
 
-from gpuprof.facts.numbers import NOT_FOUND, Numbers, columns_of, groups, index_kind, pieces
+from gpuprof.facts.numbers import NOT_FOUND, Numbers, columns_of, index_kind, pieces
 from gpuprof.model.intervals import Int64s, pairs
 from gpuprof.model.pairs import Pairs, pair_places, sorted_pairs
 from gpuprof.model.profile import Profile
+from gpuprof.model.words import narrowed
 from gpuprof.native import arrays, pages
 
 _CALL: Final = ("process_id", "correlation_id", "start_ns", "thread_id")
@@ -46,9 +47,12 @@ def _members(
     keys: Iterable[Sequence[Numbers]], rows: int
 ) -> "tuple[_Ids, arrays.Chains | _Members]":
     """The ids by which calls launched some activities, and the activities by these."""
-    process, correlation = columns_of(keys, len(KEYS), rows)
-    ids = _Ids(process, correlation)
-    return ids, ids.chains(process, correlation) or _Members(ids, process, correlation)
+    processes = Pairs()
+    # The numbers of processes take a quarter of the memory of what is numbered.
+    numbered = ((narrowed(processes.learn(of, of)), number) for of, number in keys)
+    index, correlation = columns_of(numbered, len(KEYS), rows)
+    ids = _Ids(processes, index, correlation)
+    return ids, ids.chains(index, correlation) or _Members(ids, index, correlation)
 
 
 def _launched_by(
@@ -73,18 +77,19 @@ def _launched_by(
         latest = int(start[-1]) if len(start) else latest
         lane = lanes.learn(of, thread)
         if isinstance(rows, _Members):
-            taken = rows.take(lane, ids.of(of, number), start)
+            taken = rows.take(lane, ids.of(ids.index(of), number), start)
         else:
             if len(spans) < len(lanes):
                 none = np.zeros((1, 3), np.int64)
                 spans = np.append(ids.spans, none, axis=0)[ids.index(lanes.values[0])]
             taken = rows.take(lane, number, start, spans)
         place, time, of_lane = taken
-        for alike in groups(of_lane):
-            places, low = place[alike], 0
-            for times, _, since_ns in pages.compact(time[alike]):
-                piece = places[low : (low := low + len(times))]
-                launched[int(of_lane[alike[0]])].append((piece, times, since_ns))
+        counts, low = np.bincount(of_lane), 0
+        places, times = (arrays.grouped([(of, of_lane)], counts) for of in (place, time))
+        for taking in np.flatnonzero(counts).tolist():
+            for later_ns, _, since_ns in pages.compact(times[low : low + counts[taking]]):
+                piece = places[low : (low := low + len(later_ns))].copy()
+                launched[taking].append((piece, later_ns, since_ns))
     return {
         (of, thread): launched[number]
         for number, (of, thread) in enumerate(lanes.values.T.tolist())
@@ -95,44 +100,40 @@ class _Ids:
     """Places from 0 on for the processes and correlation ids of some activities.
 
     Args:
-        process: The process of each activity.
+        processes: The processes of the activities, each twice.
+        index: The number of the process of each activity.
         correlation: The id of each; below 0 where it is unknown.
     """
 
-    def __init__(self, process: Numbers, correlation: Numbers) -> None:
-        self._processes = Pairs()
-        low, high = np.empty(0, np.int64), np.empty(0, np.int64)
-        for rows in pieces(len(process)):
-            index, ids = self._processes.learn(process[rows], process[rows]), correlation[rows]
-            more = len(self._processes) - len(low)
-            low = np.append(low, np.full(more, _LATEST))
-            high = np.append(high, np.full(more, NOT_FOUND))
+    def __init__(self, processes: Pairs, index: Numbers, correlation: Numbers) -> None:
+        self._processes, number = processes, len(processes)
+        low, high = np.full(number, _LATEST), np.full(number, NOT_FOUND)
+        for rows in pieces(len(index)):
+            of, ids = index[rows], correlation[rows]
             if (is_unknown := ids < 0).any():
-                index, ids = index[~is_unknown], ids[~is_unknown]
-            places, numbers = index.astype(np.intp), ids.astype(np.int64)
+                of, ids = of[~is_unknown], ids[~is_unknown]
+            places, numbers = of.astype(np.intp), ids.astype(np.int64)
             np.minimum.at(low, places, numbers)
             np.maximum.at(high, places, numbers)
-        number = len(low)
         size: Int64s = np.where(high < 0, 0, np.minimum(high - low, _LATEST // (number + 1)) + 1)
         self.spans: Int64s = np.stack([low, size, np.cumsum(size) - size], axis=1)
         self.size = int(size.sum())
         self._pairs: Int64s | None = None
-        self._is_dense = self.size <= _DENSE * (len(process) + 1)
+        self._is_dense = self.size <= _DENSE * (len(index) + 1)
         if not self._is_dense:
             is_known = correlation >= 0
-            self._pairs = sorted_pairs(process[is_known], correlation[is_known])
+            self._pairs = sorted_pairs(index[is_known], correlation[is_known])
             self.size = self._pairs.shape[1]
 
-    def of(self, process: Numbers, correlation: Numbers) -> Int64s:
-        """The place of each process and id, or `NOT_FOUND`."""
+    def of(self, index: Numbers, correlation: Numbers) -> Int64s:
+        """The place of each process, by its `index`, and id, or `NOT_FOUND`."""
         if self._pairs is not None:
-            return pair_places(self._pairs, process, correlation).astype(np.int64)
-        index = self.index(process)
+            return pair_places(self._pairs, index, correlation).astype(np.int64)
         places = arrays.id_places(index, correlation, self.spans)
         if places is not None:
             return places
         if not len(self.spans):
-            return np.full(len(process), NOT_FOUND)
+            return np.full(len(index), NOT_FOUND)
         low, size, base = self.spans[index].T
         offset = correlation - low
         is_found = (index != NOT_FOUND) & (offset >= 0) & (offset < size)
@@ -142,13 +143,10 @@ class _Ids:
         """The number of each process, which is its row of ``spans``, or `NOT_FOUND`."""
         return self._processes.of(process, process)
 
-    def chains(self, process: Numbers, correlation: Numbers) -> arrays.Chains | None:
+    def chains(self, index: Numbers, correlation: Numbers) -> arrays.Chains | None:
         """The activities by their id; None without compiled functions, or where ids are few."""
-        if not self._is_dense or len(process) >= 1 << 31:
+        if not self._is_dense or len(index) >= 1 << 31:
             return None
-        index = np.empty(len(process), np.min_scalar_type(-len(self.spans) - 1))
-        for rows in pieces(len(process)):
-            index[rows] = self.index(process[rows])
         chains = arrays.Chains(index, correlation, self.spans, self.size)
         return chains if chains.are_made else None
 
@@ -156,8 +154,8 @@ class _Ids:
 class _Members:
     """Activities by the places of their ids, for calls to take, as from `arrays.Chains`."""
 
-    def __init__(self, ids: _Ids, process: Numbers, correlation: Numbers) -> None:
-        place = ids.of(process, correlation)
+    def __init__(self, ids: _Ids, index: Numbers, correlation: Numbers) -> None:
+        place = ids.of(index, correlation)
         order = np.argsort(place, kind="stable").astype(index_kind(len(place)))
         self._rows = order[np.count_nonzero(place == NOT_FOUND) :]
         self._bounds = np.searchsorted(place[self._rows], np.arange(ids.size + 1))
