@@ -76,7 +76,7 @@ FOLDERS = {
         ("gpuprof",),
     ),
     "launch": (("run",), ("recorders",)),
-    "comparisons": (("measure",), ("judge",), ("words",)),
+    "comparisons": (("measure",), ("words",)),
 }
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 # They meet the rest in a file on disk; the training script imports annotate and towers.

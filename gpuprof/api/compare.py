@@ -9,7 +9,7 @@ from gpuprof.api.options import SKIP_STEPS
 from gpuprof.api.result import Result, Tables
 from gpuprof.api.values import checked
 from gpuprof.comparisons import Comparison, comparison, labelled
-from gpuprof.comparisons.judge.gate import checks, fail, parse
+from gpuprof.comparisons.gate import checks, fail, parse
 from gpuprof.comparisons.result_tables import TABLES
 from gpuprof.show import COMPARISON
 from gpuprof.show.charts.catalogue import chart_about, drawn, of_comparison

@@ -7,7 +7,7 @@ import click
 from gpuprof.cli.chosen import further_outputs, labelled_files, note_unread
 from gpuprof.cli.terminal import page, watched
 from gpuprof.comparisons import comparison, labelled
-from gpuprof.comparisons.judge.gate import checks, fail, parse
+from gpuprof.comparisons.gate import checks, fail, parse
 from gpuprof.comparisons.measure import baselines
 from gpuprof.comparisons.measure.labelled_runs import check_repeats, runs_of
 from gpuprof.readers import read_profile

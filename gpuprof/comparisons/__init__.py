@@ -12,16 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from gpuprof.base.errors import UsageError
-from gpuprof.comparisons.judge.outcomes import (
-    CALLS,
-    EXACT,
-    NONE,
-    SAME_RECORDING,
-    UNKNOWN,
-    outcome,
-    outcome_of_calls,
-    step_noise,
-)
 from gpuprof.comparisons.measure.baselines import baselines
 from gpuprof.comparisons.measure.comparability import comparability_notes, mismatches
 from gpuprof.comparisons.measure.compared_kernels import (
@@ -58,6 +48,16 @@ from gpuprof.comparisons.measure.measured_runs import (
     median_figures,
     run_rows,
     variant_row,
+)
+from gpuprof.comparisons.outcomes import (
+    CALLS,
+    EXACT,
+    NONE,
+    SAME_RECORDING,
+    UNKNOWN,
+    outcome,
+    outcome_of_calls,
+    step_noise,
 )
 from gpuprof.comparisons.result_tables import (
     COMPARABILITY,

@@ -14,7 +14,7 @@ from gpuprof.base import units
 from gpuprof.base.labels import label
 from gpuprof.base.units import capital
 from gpuprof.comparisons import Comparison
-from gpuprof.comparisons.judge.gate import Check
+from gpuprof.comparisons.gate import Check
 from gpuprof.comparisons.measure.compared_steps import in_quotes
 from gpuprof.comparisons.measure.differences import ORDER
 from gpuprof.comparisons.variant_figures import VARIANTS

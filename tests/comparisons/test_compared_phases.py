@@ -10,7 +10,7 @@ from drawing import draw
 
 from gpuprof.base.errors import UsageError
 from gpuprof.comparisons import comparison
-from gpuprof.comparisons.judge.gate import checks, parse
+from gpuprof.comparisons.gate import checks, parse
 from gpuprof.readers import read_profile
 from gpuprof.show import Page
 from gpuprof.show import csv as render_csv

@@ -7,7 +7,7 @@ from gpuprof.analyses.phases import phases_table
 from gpuprof.analyses.repeated_transfers import repeated_transfers
 from gpuprof.analyses.trace_notes import step_notes
 from gpuprof.comparisons import comparison
-from gpuprof.comparisons.judge.gate import checks, parse
+from gpuprof.comparisons.gate import checks, parse
 from gpuprof.facts.phases import phases
 from gpuprof.findings.bottom_line import bottom_line
 from gpuprof.findings.findings import findings

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from gpuprof.base.units import NS_PER_S, counted, format_change, listed, say_growth, say_ns
-from gpuprof.comparisons.judge.outcomes import EPOCHS, LEAST_STEPS, UNKNOWN, WITHIN
 from gpuprof.comparisons.measure.compared_kernels import CommonCalls
 from gpuprof.comparisons.measure.differences import Parts
+from gpuprof.comparisons.outcomes import EPOCHS, LEAST_STEPS, UNKNOWN, WITHIN
 from gpuprof.comparisons.result_tables import Outcome
 from gpuprof.comparisons.variant_figures import Metrics
 

@@ -16,9 +16,9 @@ from gpuprof.base.units import (
     say_ns,
     say_share,
 )
-from gpuprof.comparisons.judge.outcomes import CALLS, COPIES, EPOCHS, IMPLIED, NONE, SAME_RECORDING
 from gpuprof.comparisons.measure.compared_steps import STEP, in_quotes
 from gpuprof.comparisons.measure.differences import EXPOSED, KERNELS, SUMS
+from gpuprof.comparisons.outcomes import CALLS, COPIES, EPOCHS, IMPLIED, NONE, SAME_RECORDING
 from gpuprof.comparisons.variant_figures import Metrics
 from gpuprof.comparisons.words.cases import (
     PER_STEP,

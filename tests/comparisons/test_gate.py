@@ -13,7 +13,7 @@ from recordings import DUAL, SINGLE, summary
 
 from gpuprof.base.errors import GateError, UsageError
 from gpuprof.comparisons import comparison
-from gpuprof.comparisons.judge.gate import checks, fail, parse
+from gpuprof.comparisons.gate import checks, fail, parse
 from gpuprof.show.comparison import junit
 
 EXAMPLE = (

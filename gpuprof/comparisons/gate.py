@@ -22,9 +22,9 @@ from typing import Final, NamedTuple
 
 from gpuprof.base.errors import GateError, UsageError
 from gpuprof.base.units import BASE_UNITS, format_base, format_share
-from gpuprof.comparisons.judge.outcomes import BEYOND, WITHIN
 from gpuprof.comparisons.measure.compared_steps import in_quotes
 from gpuprof.comparisons.measure.measured_runs import METRICS
+from gpuprof.comparisons.outcomes import BEYOND, WITHIN
 from gpuprof.comparisons.result_tables import Comparison
 from gpuprof.comparisons.variant_figures import VARIANTS
 from gpuprof.model.schema import Kind

@@ -1,1 +1,0 @@
-"""How certain differences are, what makes them, and whether a gate fails."""
