@@ -189,20 +189,20 @@ def sentence_of_job(job: Profile, phases: Sequence[Sequence[Row]], *, has_phases
         text, median = f"{len(rows):,} of {devices}: each {phrase}", " in the median"
     if rows[0]["cause"] in WITHOUT_COST:
         return text
-    cost, *costs = (_cost(of_phase, has_phases=has_phases) for of_phase in phases)
-    text += f": {cost}{median}"
+    costs = []
+    for of_phase in phases:
+        # In the median over the devices.
+        cost_ns = int(np.median([row["cost_ns"] for row in of_phase]))
+        step_ns = float(np.median([row["step_ns"] or 0 for row in of_phase]))
+        name = of_phase[0]["phase"] if has_phases else None
+        phase = f' of "{name}"' if name else ""
+        of_a_step = f" of a step{phase}" if of_phase[0]["steps"] else ""
+        share = f" ({say_share(cost_ns / step_ns)})" if step_ns else ""
+        costs.append(f"{say_ns(cost_ns)}{of_a_step}{share}")
+    text += f": {costs[0]}{median}"
     if median and (most := _outstanding(rows)):
         text += f"; most on {_named(most, names)} ({say_ns(most[0]['cost_ns'])})"
-    return "; ".join([text, *costs])
-
-
-def _cost(rows: Sequence[Row], *, has_phases: bool) -> str:
-    """What it costs the devices in the median, in one phase."""
-    cost_ns = int(np.median([row["cost_ns"] for row in rows]))
-    step_ns = float(np.median([row["step_ns"] or 0 for row in rows]))
-    phase = f' of "{rows[0]["phase"]}"' if has_phases and rows[0]["phase"] else ""
-    share = f" ({say_share(cost_ns / step_ns)})" if step_ns else ""
-    return f"{say_ns(cost_ns)}{f' of a step{phase}' if rows[0]['steps'] else ''}{share}"
+    return "; ".join([text, *costs[1:]])
 
 
 def _outstanding(rows: Sequence[Row]) -> list[Row]:
