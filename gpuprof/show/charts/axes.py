@@ -11,7 +11,7 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
 from gpuprof.base.short_texts import shortened, shortened_apart
-from gpuprof.base.units import bytes_axis, say_binary_bytes, tick_ns, time_axis
+from gpuprof.base.units import say_binary_bytes, tick_ns, time_axis
 from gpuprof.show.cells import clean, folded
 from gpuprof.show.charts.figure import (
     NOTHING,
@@ -24,6 +24,7 @@ from gpuprof.show.charts.figure import (
     Look,
     Series,
     round_step,
+    scale_of,
 )
 
 _DARK: Final = "#333333"  # Outlines of what is filled, and writing on it.
@@ -87,20 +88,6 @@ def bar_names(names: Sequence[str], width: int) -> list[str]:
             lines = [name[at : at + width] for at in range(0, len(name), width)]
         labels.append("\n".join(lines))
     return labels
-
-
-def scale_of(panel: Bars | Columns | HeatMap) -> tuple[float, str]:
-    """How much one step of an axis' unit is in the unit of the panel, and its name."""
-    if isinstance(panel, Bars):
-        largest: float = panel.end
-    elif isinstance(panel, HeatMap):
-        largest = max((value or 0 for row in panel.values for value in row), default=0)
-    else:
-        largest = max(map(sum, zip(*(heights for _, heights in panel.series), strict=True)))
-    scales: Mapping[str, Callable[[float], tuple[float, str]]] = {"ns": time_axis, "B": bytes_axis}
-    if panel.unit in scales:
-        return scales[panel.unit](largest)
-    return (1, panel.unit) if panel.unit == "s" else (1 / _PERCENT, "%")
 
 
 def _ink() -> str:
@@ -344,7 +331,7 @@ def draw_heat_map(axes: Axes, panel: HeatMap) -> None:
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     if panel.texts is not None:
-        _write(axes, panel.texts, values, is_short=len(panel.rows) > _MANY_CELLS)
+        _write(axes, panel.texts, values)
 
 
 def _name_columns(axes: Axes, names: Sequence[str]) -> None:
@@ -373,11 +360,9 @@ def _thin(ticks: Callable[..., Any], names: Sequence[str], most: int) -> None:
     ticks(places, [names[place] for place in places])
 
 
-def _write(
-    axes: Axes, texts: Mapping[tuple[int, int], Sequence[str]], values: Any, *, is_short: bool
-) -> None:
+def _write(axes: Axes, texts: Mapping[tuple[int, int], Sequence[str]], values: Any) -> None:
     """Lines in cells, which borders part."""
-    largest = np.nanmax(values)
+    largest, is_short = np.nanmax(values), len(values) > _MANY_CELLS
     for (row, column), lines in texts.items():
         axes.text(
             column,
@@ -410,9 +395,9 @@ def draw_lanes(axes: Axes, panel: Lanes) -> None:
     factor, unit = time_axis(last)
     floors = floors_of(panel)
     for place, floor in enumerate(floors):
-        exposed, hidden = panel.exposed[place], panel.hidden[place]
-        low = _visible(exposed)
-        high = np.maximum(_visible(exposed + hidden), low)
+        shares = np.stack([panel.exposed[place], panel.exposed[place] + panel.hidden[place]])
+        low, high = np.where(shares > 0, np.maximum(shares, _LEAST), 0)
+        high = np.maximum(low, high)
         axes.axhline(floor, color=rcParams["grid.color"], linewidth=0.5, zorder=0)
         for bottom, top, alpha in ((np.zeros_like(low), low, 1), (low, high, _HIDDEN)):
             if (top > bottom).any():
@@ -452,10 +437,6 @@ def _mark(axes: Axes, panel: Lanes, frame: tuple[int, int, str], factor: float) 
     axes.annotate(f"{name}, shown below", ((end if is_right else start) / factor, 0),
                   xytext=(0, 3), textcoords="offset points", fontsize=8.5,
                   ha="right" if is_right else "left", va="bottom")  # fmt: skip
-
-
-def _visible(shares: Any) -> Any:
-    return np.where(shares > 0, np.maximum(shares, _LEAST), 0)
 
 
 def draw_boxes(axes: Axes, panel: Boxes) -> None:

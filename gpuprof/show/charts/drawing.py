@@ -14,15 +14,17 @@ from matplotlib.textpath import TextToPath
 from gpuprof.base.short_texts import cut
 from gpuprof.base.units import bound
 from gpuprof.show.cells import clean
-from gpuprof.show.charts.axes import (
-    DRAW,
-    LONG_LABEL_WIDTH,
-    WORK_WIDTH,
-    bar_names,
-    floors_of,
+from gpuprof.show.charts.axes import DRAW, LONG_LABEL_WIDTH, WORK_WIDTH, bar_names, floors_of
+from gpuprof.show.charts.figure import (
+    Bars,
+    Boxes,
+    Columns,
+    HeatMap,
+    Lanes,
+    Panel,
+    Picture,
     scale_of,
 )
-from gpuprof.show.charts.figure import Bars, Boxes, Columns, HeatMap, Lanes, Panel, Picture
 from gpuprof.show.output import Output
 
 _WIDTH: Final = 10.0

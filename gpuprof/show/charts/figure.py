@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from gpuprof.base.units import say_ns, say_share
+from gpuprof.base.units import bytes_axis, say_ns, say_share, time_axis
 from gpuprof.facts.hosts import NO_NAMES, DeviceNames
 from gpuprof.show.cells import clean
 from gpuprof.show.output import Output
@@ -29,6 +29,7 @@ MOST_DEVICES: Final = 16
 MOST_LANES: Final = 16
 LARGEST: Final = 10
 LONGEST_NAME: Final = 160
+_PERCENT: Final = 100
 
 Point = tuple[float, float]
 
@@ -385,6 +386,20 @@ def round_step(least: float) -> int:
     """The least of 1, 2, 5, 10, 20, ... that is not less than a number."""
     power: int = 10 ** max(len(str(int(least))) - 1, 0)
     return next(power * n for n in (1, 2, 5, 10) if power * n >= least)
+
+
+def scale_of(panel: Bars | Columns | HeatMap) -> tuple[float, str]:
+    """How much one step of an axis' unit is in the unit of the panel, and its name."""
+    if isinstance(panel, Bars):
+        largest: float = panel.end
+    elif isinstance(panel, HeatMap):
+        largest = max((value or 0 for row in panel.values for value in row), default=0)
+    else:
+        largest = max(map(sum, zip(*(heights for _, heights in panel.series), strict=True)))
+    scales: Mapping[str, Callable[[float], tuple[float, str]]] = {"ns": time_axis, "B": bytes_axis}
+    if panel.unit in scales:
+        return scales[panel.unit](largest)
+    return (1, panel.unit) if panel.unit == "s" else (1 / _PERCENT, "%")
 
 
 def choose_devices(busy: Mapping[int | None, float]) -> tuple[frozenset[int | None], str]:
