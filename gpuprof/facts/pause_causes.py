@@ -69,11 +69,8 @@ CAUSE_READS: Final = reads(
     host_calls="start_ns end_ns process_id thread_id name library",
 )
 SHORT: Final = ("short", None)
-_UNKNOWN: Final = ("unknown", None)
 _LATE: Final = ("host_late", None)
-_AWAITED_UNKNOWN: Final = ("waits_for_unknown", None)
 _HOST_CAUSES: Final = {"mpi": "mpi_call", "ucx": "ucx_call", "os": "os_call"}
-_NCCL: Final = "NCCL"
 # Share of a device's time from which on the functions of Python are read to name it.
 WORTH_READING: Final = 0.05
 _EARLIEST: Final = np.iinfo(np.int64).min
@@ -155,7 +152,7 @@ def pieces_of(profile: Profile) -> Pieces:
     # Such a device works for another process, whose calls are not in this recording.
     is_launched &= ~np.isin(all_pauses.device, far_ends(profile))
     unknown = np.flatnonzero(~is_launched)
-    label = np.full(len(unknown), labels.of(*_UNKNOWN))
+    label = np.full(len(unknown), labels.of("unknown", None))
     parts = [(unknown, Stretches(all_pauses.start_ns[unknown], all_pauses.end_ns[unknown], label))]
     launched = np.flatnonzero(is_launched)
     if len(launched):
@@ -179,7 +176,7 @@ def pieces_of(profile: Profile) -> Pieces:
         longest_ns = max(device.span.length for device in timelines(profile))
         if late_ns > WORTH_READING * longest_ns:
             late_parts = late([*layers, *_python(profile, hull, labels)])
-        launching = _launching(all_pauses, launched, cuda, (lane, threads))
+        launching = _launching(all_pauses, launched, cuda, lane, threads)
         launched_part = _launched(profile, all_pauses, launched, launching, labels)
         parts += [*late_parts, launched_part]
     pause = np.concatenate([index for index, _ in parts])
@@ -215,8 +212,26 @@ def _layers(
         _labelled(calls, [number for (of, _), number in labels.items() if of == cause])
         for cause in _HOST_CAUSES.values()
     )
-    nccl, *ranges = _ranges(profile, hull, labels)
-    return [mpi, nccl, cuda, ucx, os_calls, *ranges]
+    if not profile.has("nvtx_ranges"):
+        return [mpi, cuda, ucx, os_calls]
+    # NCCL's calls, the operations that the program called, the nearest names that people gave.
+    nvtx, clock = ranges_of(profile), host_clock(profile)
+    start, end = (clock.on_devices(ns, nvtx.process) for ns in (nvtx.start_ns, nvtx.end_ns))
+    near = replace(nvtx, start_ns=start, end_ns=end).take(meeting(Intervals(start, end), hull))
+    nccl, operations, ranges = {}, {}, {}
+    details = [text.removesuffix(", *") for text in patterns([t for t, _, _ in nvtx.labels])]
+    for number, ((text, domain, kind), detail) in enumerate(zip(nvtx.labels, details, strict=True)):
+        if domain == "NCCL":
+            nccl[number] = labels.of("nccl_call", detail)
+        elif kind == OPERATION or OF_ONE_CALL.search(text):
+            operations[number] = labels.of("operation", detail)
+        elif not STEP_MARK.fullmatch(text):
+            ranges[number] = labels.of("range", detail)
+    return [
+        *(mpi, _labelled_ranges(near, nccl, is_outermost=True), cuda, ucx, os_calls),
+        _labelled_ranges(near, operations, is_outermost=True),
+        _labelled_ranges(near, ranges, is_outermost=False),
+    ]
 
 
 def _python(profile: Profile, hull: Intervals, labels: _Labels) -> _Layers:
@@ -233,29 +248,6 @@ def _python(profile: Profile, hull: Intervals, labels: _Labels) -> _Layers:
     return [
         {t: of_thread.at_each_instant(is_outermost=False) for t, of_thread in some.items()}
         for some in (_labelled(calls, [*of_program]), calls)
-    ]
-
-
-def _ranges(profile: Profile, hull: Intervals, labels: _Labels) -> _Layers:
-    """NCCL's calls, the operations that the program called, the nearest names that people gave."""
-    if not profile.has("nvtx_ranges"):
-        return [{}]
-    nvtx, clock = ranges_of(profile), host_clock(profile)
-    start, end = (clock.on_devices(ns, nvtx.process) for ns in (nvtx.start_ns, nvtx.end_ns))
-    near = replace(nvtx, start_ns=start, end_ns=end).take(meeting(Intervals(start, end), hull))
-    nccl, operations, ranges = {}, {}, {}
-    details = [text.removesuffix(", *") for text in patterns([t for t, _, _ in nvtx.labels])]
-    for number, ((text, domain, kind), detail) in enumerate(zip(nvtx.labels, details, strict=True)):
-        if domain == _NCCL:
-            nccl[number] = labels.of("nccl_call", detail)
-        elif kind == OPERATION or OF_ONE_CALL.search(text):
-            operations[number] = labels.of("operation", detail)
-        elif not STEP_MARK.fullmatch(text):
-            ranges[number] = labels.of("range", detail)
-    return [
-        _labelled_ranges(near, nccl, is_outermost=True),
-        _labelled_ranges(near, operations, is_outermost=True),
-        _labelled_ranges(near, ranges, is_outermost=False),
     ]
 
 
@@ -285,14 +277,14 @@ def _launching(
     all_pauses: Pauses,
     launched: Int64s,
     cuda: Mapping[Thread, Stretches],
-    lanes: tuple[Int64s, list[Thread]],
+    lane: Int64s,
+    threads: Sequence[Thread],
 ) -> tuple[Int64s, Numbers]:
     """When the call that launched what ended each pause returned, and its label.
 
     Calls that do not reach into a pause have returned when they began.
     """
     returned, label = all_pauses.launch_ns[launched].copy(), np.full(len(launched), NOT_FOUND)
-    lane, threads = lanes
     for of_lane in groups(lane):
         calls = cuda.get(threads[int(lane[of_lane[0]])], _NO_STRETCHES)
         calls = calls.take(np.lexsort((-calls.end_ns, calls.start_ns)))
@@ -313,15 +305,13 @@ def _launched(
     """The parts of pauses from the launch on of what ended them."""
     names = [*labels]
     returned, call = launching
-    start = np.clip(
-        all_pauses.launch_ns[launched], all_pauses.start_ns[launched], all_pauses.end_ns[launched]
-    )
     end = all_pauses.end_ns[launched]
+    start = np.clip(all_pauses.launch_ns[launched], all_pauses.start_ns[launched], end)
     label = np.full(len(launched), labels.of("launch", None))
     for number in np.unique(call[call != NOT_FOUND]).tolist():
         label[call == number] = labels.of("launch", names[number][1])
     slow = np.flatnonzero(end - returned > NEAR_NS)
-    label[slow] = labels.of(*_AWAITED_UNKNOWN)
+    label[slow] = labels.of("waits_for_unknown", None)
     if len(slow):
         device = all_pauses.device[launched][slow]
         cause = _awaited(profile, device, all_pauses.launch[launched][slow], start[slow], end[slow])
