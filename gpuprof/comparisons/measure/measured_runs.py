@@ -125,23 +125,6 @@ def measured_run(compared: ComparedSteps) -> MeasuredRun:
     return MeasuredRun(compared, device, figures, of_step)
 
 
-def variant_of(label: str, runs: Sequence[MeasuredRun], epoch_seconds: float | None) -> Variant:
-    """A variant, and which of its runs stand for it.
-
-    Args:
-        label: Its label.
-        runs: Its runs.
-        epoch_seconds: Measured seconds per epoch in place of marked ones; None for none.
-    """
-    marked = {} if epoch_seconds is None else {"seconds_per_epoch": epoch_seconds}
-    runs = tuple(replace(run, metrics=run.metrics | marked) for run in runs)
-    measures = (m for m in _ORDERING if all(run.figure(m) is not None for run in runs))
-    if (metric := next(measures, None)) is None:
-        return Variant(label, runs, runs[:1])
-    in_order = sorted(runs, key=lambda run: run.figure(metric) or 0)
-    return Variant(label, runs, tuple(in_order[(len(runs) - 1) // 2 : len(runs) // 2 + 1]))
-
-
 def _of_step(compared: ComparedSteps, device: BusiestDevice) -> Metrics:
     """What the median step goes to: the times of typical steps, scaled to it, and their shares.
 
@@ -250,8 +233,17 @@ class Measurements:
         self._runs: dict[tuple[Any, ...], MeasuredRun] = {}
 
     def variant(self, label: str, parts: Sequence[ComparedSteps]) -> Variant:
-        """The runs of a variant, of which these parts are compared."""
-        return variant_of(label, [*map(self._of, parts)], self._epoch_seconds.get(label))
+        """The runs of a variant, of which these parts are compared, and which stand for it."""
+        seconds = self._epoch_seconds.get(label)
+        # In place of marked ones.
+        given = {} if seconds is None else {"seconds_per_epoch": seconds}
+        measured = map(self._of, parts)
+        runs = tuple(replace(run, metrics=run.metrics | given) for run in measured)
+        measures = (m for m in _ORDERING if all(run.figure(m) is not None for run in runs))
+        if (metric := next(measures, None)) is None:
+            return Variant(label, runs, runs[:1])
+        in_order = sorted(runs, key=lambda run: run.figure(metric) or 0)
+        return Variant(label, runs, tuple(in_order[(len(runs) - 1) // 2 : len(runs) // 2 + 1]))
 
     def take_ahead(
         self, label: str, profile: Profile, range_text: str | None, skip_steps: int | None

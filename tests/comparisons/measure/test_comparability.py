@@ -10,7 +10,7 @@ from tensorflow_runs import copy, document, written
 from gpuprof.comparisons import comparison
 from gpuprof.comparisons.measure.comparability import batch, script
 from gpuprof.comparisons.measure.compared_steps import ComparedSteps
-from gpuprof.comparisons.measure.measured_runs import measured_run, variant_of
+from gpuprof.comparisons.measure.measured_runs import Measurements
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import EPOCHS
 from gpuprof.readers import read_profile
@@ -239,7 +239,7 @@ def test_warnings_of_many_candidates_are_one_sentence():
     ],
 )
 def test_script_and_batch_of_a_command(command, name, size):
-    variant = variant_of("a", [measured_run(ComparedSteps(_recording(command)))], None)
+    variant = Measurements({}).variant("a", [ComparedSteps(_recording(command))])
 
     assert (script(variant), batch(variant)) == (name, size)
 
