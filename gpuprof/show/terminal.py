@@ -54,11 +54,18 @@ def report(result: Report, page: Page) -> str:
     # Notes stand below, and push out no table.
     alone = replace(result, notes=())
     least = [grid.cut(_SCREEN) for grid in grids]
-    surpluses = [_surplus(_report(alone, [grid], page)) for grid in least]
+
+    def surplus_of(places: Sequence[int]) -> int:
+        """As `_surplus`; of too many rows, which take a line each, nothing is laid out."""
+        some = [least[place] for place in places]
+        rows = sum(len(grid.rows) for grid in some)
+        return rows if rows > _SCREEN else _surplus(_report(alone, some, page))
+
+    surpluses = [surplus_of([place]) for place in range(len(grids))]
     chosen: list[int] = []
     for place in sorted(range(len(grids)), key=lambda place: (place > 0, surpluses[place])):
         places = sorted([*chosen, place])
-        if not chosen or _surplus(_report(alone, [least[p] for p in places], page)) <= 0:
+        if not chosen or surplus_of(places) <= 0:
             chosen = places
     shown = [grids[place] for place in chosen]
     left_out = [grid for place, grid in enumerate(grids) if place not in chosen]
