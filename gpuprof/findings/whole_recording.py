@@ -369,17 +369,17 @@ def _without_kernels(profile: Profile) -> tuple[int, int]:
     is_sampled = 2 * len(launches(profile).order) < len(launches(profile).activities)
     for rows in groups(process[is_launch], thread[is_launch]):
         calls = is_launch[rows]
-        begins, ids = start[calls], correlation[calls]
         of_thread = int(process[calls[0]]), int(thread[calls[0]])
         low, high = launches(profile).bounds.get(of_thread, (0, 0))
         # When the calls of the thread began that launched anything, as far as calls are known.
         launched = launches(profile).launch_ns[low:high]
-        launched = launched[: int(np.searchsorted(launched, begins.max(), side="right"))]
-        is_within = begins >= launched.min(initial=_NEVER)
-        is_left = places_in(launched, begins[is_within]) != NOT_FOUND
+        launched = launched[: int(np.searchsorted(launched, start[calls].max(), side="right"))]
+        calls = calls[np.flatnonzero(start[calls] >= launched.min(initial=_NEVER))]
+        is_left = places_in(launched, start[calls]) != NOT_FOUND
         # A call of the runtime and that of the driver in it have one number.
-        by_id = np.argsort(ids[is_within], kind="stable")
-        first = first_of(by_id, ids[is_within])
+        ids = correlation[calls]
+        by_id = np.argsort(ids, kind="stable")
+        first = first_of(by_id, ids)
         has_left = np.logical_or.reduceat(is_left[by_id], first) if len(first) else is_left
         is_without = ~has_left[np.argsort(by_id[first])]
         # Of a sample most launches left no record, from the start on, and most records no launch.

@@ -335,6 +335,10 @@ class Profile:
             self._tables.setdefault(table, of)
         return self._tables[table]
 
+    def is_read(self, table: str) -> bool:
+        """Whether anyone has asked for a table of this recording itself."""
+        return table in self._tables
+
     def once(self, function: "Callable[[Profile], _Result]") -> _Result:
         """What a pure function makes of this recording, computed once for all who ask.
 

@@ -125,8 +125,8 @@ class File:
         return self._alone(table).loaded(table).names if self.may_hold(table) else NO_NAMES
 
     def _alone(self, table: str) -> Profile:
-        """The recording; where it lies in a file, so that what is read of it goes with it."""
-        is_here = isinstance(self.source(table), pa.Table)
+        """The recording; where none has read it of a file, so that what is read goes with it."""
+        is_here = isinstance(self.source(table), pa.Table) or self.profile.is_read(table)
         return self.profile if is_here else replace(self.profile)
 
 
