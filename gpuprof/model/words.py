@@ -119,20 +119,25 @@ class ByNumber:
         self._numbers: Numbers = np.asarray(numbers, np.int64)[order]
         self._places = order + 1
         self._table: npt.NDArray[Any] | None = None
-        least, most = (self._numbers[0], self._numbers[-1]) if len(order) else (0, 0)
-        if least >= 0 and most < max(_FEW, _DENSE * (len(order) + 1)):
+        # What is unknown may have a value of its own, before those of numbers from 0 on.
+        self._negative = int(np.searchsorted(self._numbers, 0))
+        most = self._numbers[-1] if self._negative < len(order) else 0
+        if most < max(_FEW, _DENSE * (len(order) + 1)):
             self._table = np.full(most + 2, self._values[0])
-            self._table[self._numbers] = self._values[self._places]
+            rows = slice(self._negative, None)
+            self._table[self._numbers[rows]] = self._values[self._places[rows]]
 
     def of(self, numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The value of each number."""
         if self._table is not None:
             last = len(self._table) - 1
-            inside = numbers
-            if len(numbers) and not (numbers.min() >= 0 and numbers.max() < last):
-                inside = np.where((numbers >= 0) & (numbers < last), numbers, last)
-            values: npt.NDArray[Any] = self._table[inside]
-            return values
+            values: npt.NDArray[Any]
+            if not len(numbers) or (numbers.min() >= 0 and numbers.max() < last):
+                values = self._table[numbers]
+                return values
+            if not self._negative:
+                values = self._table[np.where((numbers >= 0) & (numbers < last), numbers, last)]
+                return values
         if not len(self._numbers):
             return np.full(len(numbers), self._values[0])
         place = np.minimum(np.searchsorted(self._numbers, numbers), len(self._numbers) - 1)
