@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.facts.communication import Collective, CommunicationKernels, communication_kernels
-from gpuprof.facts.numbers import groups, numbered
+from gpuprof.facts.numbers import groups, sums_of_pieces
 from gpuprof.facts.rank_matching import Channel
 from gpuprof.facts.timeline import (
     COMMUNICATION,
@@ -26,6 +26,7 @@ from gpuprof.facts.timeline import (
 from gpuprof.model.analysis import per_file
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s, Intervals, covered_within, together
+from gpuprof.model.pairs import Pairs
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLAG, INT, TEXT, Column, Schema, instant_column
 
@@ -171,18 +172,14 @@ def on_compute_streams(profile: Profile, kernels: CommunicationKernels) -> npt.N
     is_same = np.zeros(len(kernels), bool)
     if not len(kernels):
         return is_same
+    streams = Pairs()
+    _, total_ns = sums_of_pieces(
+        (streams.learn(device, stream), end - start)
+        for start, end, device, stream in profile.columns("kernels", *_PLACE)
+    )
     # Of all kernels, then less those that communicate, by device and stream.
-    computing = Counter[tuple[int, int]]()
-    for start, end, device, stream in profile.columns("kernels", *_PLACE):
-        streams = numbered(stream)
-        code = numbered(device).astype(np.int64) * (int(streams.max(initial=0)) + 1) + streams
-        row = np.zeros(int(code.max(initial=-1)) + 1, np.int64)
-        row[code] = np.arange(len(code))
-        # Doubles add whole ns exactly up to a hundred days.
-        total_ns = np.bincount(code, end - start, len(row))
-        for of_code in np.flatnonzero(np.bincount(code)).tolist():
-            at = row[of_code]
-            computing[int(device[at]), int(stream[at])] += int(total_ns[of_code])
+    places = zip(*streams.values.tolist(), strict=True)
+    computing = Counter[tuple[int, int]](dict(zip(places, total_ns.tolist(), strict=True)))
     by_stream = {
         (int(kernels.device[rows[0]]), int(kernels.stream[rows[0]])): rows
         for rows in groups(kernels.device, kernels.stream)
