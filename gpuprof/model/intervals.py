@@ -29,11 +29,12 @@ class Intervals:
         placed: Where these lie, if that is known.
     """
 
-    __slots__ = ("_before", "_placed", "end", "start")
+    __slots__ = ("_before", "_length", "_placed", "end", "start")
 
     def __init__(self, start: Int64s, end: Int64s, placed: arrays.Placed | None = None) -> None:
         self.start, self.end, self._placed = start, end, placed
         self._before: Int64s | None = None
+        self._length: int | None = None
 
     def __reduce__(self) -> tuple[type["Intervals"], tuple[Int64s, Int64s]]:
         """Copies lie elsewhere."""
@@ -42,8 +43,11 @@ class Intervals:
     @property
     def length(self) -> int:
         """How many ns it covers."""
-        # Both sums may be beyond 64 bits, of which the length takes no more than 63.
-        return int(np.add.reduce(self.end)) - int(np.add.reduce(self.start)) & _SIXTY_FOUR_BITS
+        if self._length is None:  # of millions of intervals it is asked for again and again
+            # Both sums may be beyond 64 bits, of which the length takes no more than 63.
+            end, start = int(np.add.reduce(self.end)), int(np.add.reduce(self.start))
+            self._length = end - start & _SIXTY_FOUR_BITS
+        return self._length
 
     @property
     def before(self) -> Int64s:
