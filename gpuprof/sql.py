@@ -144,7 +144,7 @@ def _tables(profile: Profile, words: set[str]) -> dict[str, _Readable]:
         columns = {**schema.BY_NAME[name].columns, **derived_tables.COLUMNS.get(name, {})}
         rows = partial(_recorded_rows, profile, name, columns)
         tables[name] = _Readable(name, columns, rows)
-    made = {
+    computed = {
         name: (table.schema, table.make)
         for name, table in derived_tables.TABLES.items()
         if table.of in profile.sources
@@ -152,8 +152,8 @@ def _tables(profile: Profile, words: set[str]) -> dict[str, _Readable]:
     for name in (ANALYSES | LONG).keys() & words:
         analysis = analysis_named(name)
         if not analysis.missing(profile):
-            made[f"{_ANSWER}{name}"] = analysis.schema, analysis.run
-    for name, (spec, function) in made.items():
+            computed[f"{_ANSWER}{name}"] = analysis.schema, analysis.run
+    for name, (spec, function) in computed.items():
         rows = partial(_made_rows, profile, function)
         tables[name] = _Readable(spec.name, spec.columns, rows)
     return tables

@@ -208,19 +208,19 @@ _SIZES: Final = (
 
 
 def _launches(
-    profile: Profile, kinds: Mapping[int, int], wanted: Container[str] | None
+    profile: Profile, kinds: Mapping[int, int], only_names: Container[str] | None
 ) -> Iterator[tuple[str, int, list[int | None], int, int]]:
     """Kernels that were launched alike: name, kind of device, sizes, calls and time."""
     numbered = profile.loaded("kernels").names
     names, place = numbered.distinct, numbered.places
-    is_wanted = None if wanted is None else numbered.values(wanted.__contains__, 0)
+    is_meant = None if only_names is None else numbered.values(only_names.__contains__, 0)
     of_device = ByNumber([*kinds], [*kinds.values()], -1)
     columns = ("start_ns", "end_ns", "device_id", "name_id", *_SIZES)
     parts = []
     for of_all in profile.columns("kernels", *columns):
         rows: slice | Int64s = slice(None)
-        if is_wanted is not None:
-            rows = np.flatnonzero(is_wanted.of(of_all[columns.index("name_id")]))
+        if is_meant is not None:
+            rows = np.flatnonzero(is_meant.of(of_all[columns.index("name_id")]))
         start, end, device, name_id, *sizes = (column[rows] for column in of_all)
         kind = of_device.of(device)
         keys = np.stack(

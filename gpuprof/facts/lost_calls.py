@@ -62,11 +62,12 @@ def _lost_after(start: Int64s, is_its: Numbers, number: Numbers) -> int | None:
     around_ns = min(last_ns - int(start[is_its].min()), int(start.max()) - last_ns)
     before = (start > last_ns - around_ns) & (start <= last_ns)
     after = (start > last_ns) & (start <= last_ns + around_ns)
-    its, others = np.count_nonzero(before & is_its), np.count_nonzero(before & ~is_its)
-    if its < _LEAST_CALLS or np.count_nonzero(after) < max(_GOING_ON * others, _LEAST_CALLS):
+    its_calls, other_calls = np.count_nonzero(before & is_its), np.count_nonzero(before & ~is_its)
+    least_calls = max(_GOING_ON * other_calls, _LEAST_CALLS)
+    if its_calls < _LEAST_CALLS or np.count_nonzero(after) < least_calls:
         return None
     more = _missing(number[after]) - _missing(number[before])
-    return last_ns if more >= _LEAST_MISSING * its else None
+    return last_ns if more >= _LEAST_MISSING * its_calls else None
 
 
 def _missing(numbers: Numbers) -> int:

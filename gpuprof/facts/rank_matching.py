@@ -123,9 +123,9 @@ def matched(channels: Sequence[Channel]) -> tuple[list[Communicator], list[Clock
     while unmatched and vain_fits < _MOST_VAIN_FITS:
         first, *unmatched = unmatched
         members = [(first, 0)]
-        others = [channel for channel in unmatched if channel.device != first.device]
+        of_other_devices = [channel for channel in unmatched if channel.device != first.device]
         by_device: dict[int, list[tuple[_Fit, Channel]]] = {}
-        for fit, channel in zip(_fits(first, others), others, strict=True):
+        for fit, channel in zip(_fits(first, of_other_devices), of_other_devices, strict=True):
             by_device.setdefault(channel.device, []).append((fit, channel))
         for device, candidates in by_device.items():
             fit, best = max(candidates, key=lambda pair: pair[0].share)
@@ -285,9 +285,9 @@ def clock_offsets(
         apart_ns, error_ns = int(np.median(later)), int(_error_ns(later))
         pairs.append(ClockOffset(devices[column], devices[0], apart_ns, error_ns, len(later)))
     neighbours: dict[int, list[tuple[int, int, int, int]]] = {}
-    for device, other, apart_ns, error_ns, calls in pairs:
-        neighbours.setdefault(other, []).append((device, apart_ns, error_ns, calls))
-        neighbours.setdefault(device, []).append((other, -apart_ns, error_ns, calls))
+    for device, other_device, apart_ns, error_ns, calls in pairs:
+        neighbours.setdefault(other_device, []).append((device, apart_ns, error_ns, calls))
+        neighbours.setdefault(device, []).append((other_device, -apart_ns, error_ns, calls))
     offsets: dict[int, ClockOffset] = {}
     for reference in sorted(neighbours):
         if reference in offsets:

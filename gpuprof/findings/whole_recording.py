@@ -174,8 +174,8 @@ def _truncated(recorded: Profile) -> tuple[str, str] | None:
         parts = named_parts(recorded)
         is_step = np.array([masked(text) in names for text, _, _ in parts.labels], bool)
         marks = int(np.count_nonzero(is_step[parts.label]))
-        whole = sum(len(of.start_ns) for of in marked)
-        steps = f", after {whole:,} of {marks:,} steps" if whole < marks else ""
+        recorded_steps = sum(len(of.start_ns) for of in marked)
+        steps = f", after {recorded_steps:,} of {marks:,} steps" if recorded_steps < marks else ""
     words = f"has no records of what was launched last{steps}: of {lost:,} of {calls:,} launches"
     return words, "steps" if steps else "totals"
 

@@ -213,8 +213,8 @@ def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
         return builder.finish()
     dtype = kind.to_pandas_dtype()  # despite its name one of numpy's
     is_null = np.array([value is None for value in values], bool) if None in values else None
-    whole = values if is_null is None else [dtype() if v is None else v for v in values]
-    filled = np.array(whole or [dtype()])
+    known_values = values if is_null is None else [dtype() if v is None else v for v in values]
+    filled = np.array(known_values or [dtype()])
     try:
         numbers = filled[: len(values)].astype(dtype, casting="safe")
     except TypeError:

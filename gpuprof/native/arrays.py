@@ -73,9 +73,9 @@ def intersection(a: Placed, b: Placed) -> Swept | None:
     return _swept("intersection_of", a, b)
 
 
-def union(some: Placed, others: Placed = NOWHERE) -> Swept | None:
+def union(first: Placed, second: Placed = NOWHERE) -> Swept | None:
     """The union of intervals that may overlap, by ascending start in each of the arguments."""
-    return _swept("union_of", some, others)
+    return _swept("union_of", first, second)
 
 
 def _swept(function: str, a: Placed, b: Placed, *numbers: int) -> Swept | None:

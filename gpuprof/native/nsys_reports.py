@@ -70,12 +70,12 @@ class Events(NamedTuple):
         columns: By table, its columns in the order of the layout, each with a value for every
             event; `NO_VALUE` where it has none. Texts are numbers of `texts`.
         texts: Different texts by their numbers.
-        others: By type how many events are of no table.
+        without_table: By type how many events are of no table.
     """
 
     columns: dict[str, Int64s]
     texts: list[bytes]
-    others: Int64s
+    without_table: Int64s
 
 
 class _ReportLayout(ctypes.Structure):
@@ -148,9 +148,9 @@ def events(data: bytes, layout: Layout) -> Events:
     if functions is None:
         return _Decoder(layout).events(data)
     texts, rows = Texts(functions), (_ReportRows * len(layout.names))()
-    others = np.zeros(LARGEST_TYPE + 1, np.int64)
+    without_table = np.zeros(LARGEST_TYPE + 1, np.int64)
     sizes = ctypes.c_char_p(data), ctypes.c_size_t(len(data))
-    arrays = ctypes.c_void_p(texts.handle), ctypes.c_void_p(others.ctypes.data)
+    arrays = ctypes.c_void_p(texts.handle), ctypes.c_void_p(without_table.ctypes.data)
     try:
         status = functions.report_events(*sizes, ctypes.byref(layout.compiled), rows, *arrays)
         if status == _COLLIDING:
@@ -161,7 +161,7 @@ def events(data: bytes, layout: Layout) -> Events:
             shape = table.count, len(members)
             values = np.ctypeslib.as_array(table.values, shape) if table.count else np.empty(shape)
             columns[name] = np.array(values.T, np.int64, order="C")
-        return Events(columns, texts_listed(texts.handle), others)
+        return Events(columns, texts_listed(texts.handle), without_table)
     finally:
         for table in rows:
             functions.report_release(ctypes.byref(table))
@@ -360,7 +360,7 @@ class _Decoder:
 
     def events(self, data: bytes) -> Events:
         rows: list[list[list[int]]] = [[] for _ in self._layout.names]
-        others = np.zeros(LARGEST_TYPE + 1, np.int64)
+        without_table = np.zeros(LARGEST_TYPE + 1, np.int64)
         for message in blocks(data):
             for event in _first_fields(message, are_all=True):
                 self._slots, self._table = [NO_VALUE] * len(self._is_text), -1
@@ -368,7 +368,7 @@ class _Decoder:
                 if self._slots[0] < 0:
                     raise ReportError(FAULTS[_EVENT])
                 if self._table < 0:
-                    others[min(self._slots[0], LARGEST_TYPE)] += 1
+                    without_table[min(self._slots[0], LARGEST_TYPE)] += 1
                     continue
                 members = self._layout.members[self._table]
                 rows[self._table].append([self._slots[slot] for slot in members])
@@ -378,7 +378,7 @@ class _Decoder:
                 self._layout.names, rows, self._layout.members, strict=True
             )
         }
-        return Events(columns, [*self._texts], others)
+        return Events(columns, [*self._texts], without_table)
 
     def _read(self, message: int, data: bytes) -> None:
         if self._tables[message] >= 0 <= self._table:

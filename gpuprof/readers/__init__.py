@@ -89,11 +89,11 @@ def read_profile(
     """
     if isinstance(path, Profile):
         return path
-    given = [path] if inputs.is_path(path) else path
-    if isinstance(given, bytes) or not isinstance(given, Sequence):
+    path_or_paths = [path] if inputs.is_path(path) else path
+    if isinstance(path_or_paths, bytes) or not isinstance(path_or_paths, Sequence):
         msg = f"a recording is a path, several paths or a Profile, not {type(path).__name__}"
         raise TypeError(msg)
-    paths = [*map(inputs.path_of, given)]
+    paths = [*map(inputs.path_of, path_or_paths)]
     try:
         if len(paths) == 1:
             profile = _read_path(paths[0], reader, section)

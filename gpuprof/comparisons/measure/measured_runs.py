@@ -236,9 +236,9 @@ class Measurements:
         """The runs of a variant, of which these parts are compared, and which stand for it."""
         seconds = self._epoch_seconds.get(label)
         # In place of marked ones.
-        given = {} if seconds is None else {"seconds_per_epoch": seconds}
+        of_user = {} if seconds is None else {"seconds_per_epoch": seconds}
         measured = map(self._of, parts)
-        runs = tuple(replace(run, metrics=run.metrics | given) for run in measured)
+        runs = tuple(replace(run, metrics=run.metrics | of_user) for run in measured)
         measures = (m for m in _ORDERING if all(run.figure(m) is not None for run in runs))
         if (metric := next(measures, None)) is None:
             return Variant(label, runs, runs[:1])

@@ -50,7 +50,7 @@ class FilePart(io.RawIOBase):
         self._before = before
 
     @classmethod
-    def whole(cls, path: Path) -> "FilePart":
+    def of_file(cls, path: Path) -> "FilePart":
         """All of a file as it is now."""
         about = path.stat()
         return cls(path, 0, about.st_size, stamp(about))

@@ -130,7 +130,7 @@ def _rows(folder: Path, name: str, kinds: Mapping[str, pa.DataType]) -> pa.Table
     try:
         if not path.is_file():  # A pipe would be waited for.
             raise FileNotFoundError(path)
-        file = opened(part := FilePart.whole(path), ())
+        file = opened(part := FilePart.of_file(path), ())
         borders.check_names(where, file.schema_arrow)
         borders.check_growth(where, file.metadata, part.size)
         missing = [column for column in kinds if column not in file.schema_arrow.names]

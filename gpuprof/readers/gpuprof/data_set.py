@@ -309,7 +309,7 @@ def _packed(file: Path, stored: StoredTable, name: str) -> ParquetFile:
     """
     kinds = columns_of(name)
     try:
-        part = FilePart.whole(file)
+        part = FilePart.of_file(file)
         parquet = opened(part, [n for n, kind in kinds.items() if kind == pa.string()])
     except borders.DAMAGE as error:
         raise fault(file, f"{file}: it is damaged", _HINT, error) or error from error

@@ -93,7 +93,7 @@ class _Folder(Export):
             if name in columns.names
         }
         try:
-            part, is_parquet = FilePart.whole(file), file.suffix == ".parquet"
+            part, is_parquet = FilePart.of_file(file), file.suffix == ".parquet"
             if borders.unlike(columns, kinds):
                 all_rows = opened(part, ()).read(use_threads=False) if is_parquet else _mapped(file)
                 rows = all_rows.select([name for name in columns.names if name in kinds])
@@ -123,7 +123,7 @@ class _Mapped(InMemory):
 
 def _schema(where: str, file: Path) -> pa.Schema:
     if file.suffix == ".parquet":
-        parquet = opened(part := FilePart.whole(file), ())
+        parquet = opened(part := FilePart.of_file(file), ())
         borders.check_growth(where, parquet.metadata, part.size)
         return parquet.schema_arrow
     if not file.read_bytes().endswith(_END_OF_STREAM):

@@ -146,11 +146,11 @@ class _Staged:
         of_row = as_computed(recorded_column)
 
         def make(*columns: Numbers) -> Numbers:
-            of_halves, own = columns[: len(self._reads)], columns[len(self._reads) :]
+            of_halves, of_table = columns[: len(self._reads)], columns[len(self._reads) :]
             if self._last is None or self._last[0] is not of_halves[0]:
                 self._last = of_halves[0], self._ends(*of_halves)
             src, dst = self._last[1]
-            unpaired = of_row.make(*own) if of_row.make else otherwise
+            unpaired = of_row.make(*of_table) if of_row.make else otherwise
             return np.where(src == UNKNOWN, unpaired, (src, dst, PATHS.index("staged"))[place])
 
         return Computed((*self._reads, *of_row.reads), make)

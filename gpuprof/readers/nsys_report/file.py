@@ -205,14 +205,14 @@ class Report:
                 raise ReportError(msg)
             offsets_seen.add(telling)
             if end is None:
-                events += int(nsys_reports.events(block, no_tables).others.sum())
+                events += int(nsys_reports.events(block, no_tables).without_table.sum())
             if inner.at - first >= _BATCH_BYTES:
                 batches.append((first, inner.at - first))
                 first = inner.at
         stream.at = inner.at
         return [*batches, (first, inner.at - first)] if inner.at > first else batches
 
-    def each(self, function: Callable[[bytes], _Result]) -> Iterator[_Result]:
+    def of_blocks(self, function: Callable[[bytes], _Result]) -> Iterator[_Result]:
         """What a function makes of the blocks, batch by batch, by several threads.
 
         Raises:

@@ -72,7 +72,7 @@ _KNOWN_CLASSES: Final = (
 def _unread(survey: Survey) -> Iterator[str]:
     """What lies in a report beside what is read."""
     unknown, no_table = Counter[str](), Counter[str]()
-    for number, count in survey.others.items():
+    for number, count in survey.without_table.items():
         if number in _UNKNOWN or number > _LAST_TYPE:
             unknown[_UNKNOWN.get(number, f"events of type {number}")] += count
         else:

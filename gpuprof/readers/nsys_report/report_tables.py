@@ -167,7 +167,9 @@ class ReportTables(Export):
             )
             for source, of in names.items()
         }
-        parts = [*self._report.each(partial(self._part, fields, Layout(fields), names_by_table))]
+        parts = [
+            *self._report.of_blocks(partial(self._part, fields, Layout(fields), names_by_table))
+        ]
         decoded = {}
         for table, columns in names_by_table.items():
             pieces = [part.pop(table) for part in parts if table in part]

@@ -42,7 +42,7 @@ class Survey:
     """What some events say together.
 
     Attributes:
-        others: By type how many events are of no table.
+        without_table: By type how many events are of no table.
         calls: By class how many calls there are.
         counts: By table of the layout, and of an export, how many rows there are.
         lacking: By table and column of the layout how many rows have no value.
@@ -58,7 +58,7 @@ class Survey:
     """
 
     def __init__(self) -> None:
-        self.others, self.calls = Counter[int](), Counter[int]()
+        self.without_table, self.calls = Counter[int](), Counter[int]()
         self.lacking = Counter[tuple[str, str]]()
         self.counts, self.untimed, self.disorder = (Counter[str]() for _ in range(3))
         self.impossible = self.repeated = 0
@@ -74,7 +74,7 @@ class Survey:
             known_starts = self.starts.setdefault(name, starts)
             later.disorder[name] += starts[0] < known_starts[1] and known_starts is not starts
             known_starts[1] = starts[1]
-        self.others.update(later.others)
+        self.without_table.update(later.without_table)
         self.calls.update(later.calls)
         self.lacking.update(later.lacking)
         self.counts.update(later.counts)
@@ -96,9 +96,9 @@ def survey_of(report: Report) -> Survey:
     """
     survey = Survey()
     stops = [n for n, text in enumerate(report.strings) if text.startswith(_STOPS)]
-    for batch in report.each(partial(_of_blocks, report, stops)):
+    for batch in report.of_blocks(partial(_of_blocks, report, stops)):
         survey.add(batch)
-    events = survey.others.total() + sum(survey.counts[name] for name in LAYOUT)
+    events = survey.without_table.total() + sum(survey.counts[name] for name in LAYOUT)
     agree("events", report.declared_events, events)
     for (table, column), count in survey.lacking.items():
         if count and not {column, (table, column)} & OPTIONAL:
@@ -114,7 +114,7 @@ def survey_of(report: Report) -> Survey:
 
 def _of_blocks(report: Report, stops: Sequence[int], data: bytes) -> Survey:
     events, survey = nsys_reports.events(data, _ALL), Survey()
-    survey.others.update(dict(enumerate(events.others.tolist())))
+    survey.without_table.update(dict(enumerate(events.without_table.tolist())))
     texts = [text.decode("utf-8", "replace") for text in events.texts]
     tables = {
         name: dict(zip(LAYOUT[name].columns, columns, strict=True))

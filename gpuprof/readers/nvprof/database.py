@@ -75,14 +75,14 @@ def links(file: SqliteFile) -> pa.Table | None:
     rows = [*_nvlinks(file)]
     if _has(file, PCIE, *_PCIE_COLUMNS, "type", "id"):
         chosen = ", ".join(f"CAST({name} AS INTEGER)" for name in _PCIE_COLUMNS)
-        found = file.rows(f"SELECT hex(id), {chosen} FROM {PCIE} WHERE type = {_PCIE_GPU}")
+        pcie_rows = file.rows(f"SELECT hex(id), {chosen} FROM {PCIE} WHERE type = {_PCIE_GPU}")
         rows += [
             {
                 "device_id": int.from_bytes(bytes.fromhex(number)[:4], "little"),
                 "link": f"PCIe {generation} x{lanes}",
                 "bytes_per_s": _rate(pcie_bytes_per_s(generation, lanes) or 0),
             }
-            for number, generation, lanes in borders.rows_of(found, str, int, int)
+            for number, generation, lanes in borders.rows_of(pcie_rows, str, int, int)
         ]
     return schema.LINKS.table(rows)
 

@@ -514,7 +514,7 @@ class TestDecoders:
             assert one == other
             return False
         assert one.texts == other.texts
-        assert one.others.tolist() == other.others.tolist()
+        assert one.without_table.tolist() == other.without_table.tolist()
         assert {n: c.tolist() for n, c in one.columns.items()} == {
             n: c.tolist() for n, c in other.columns.items()
         }
