@@ -188,7 +188,6 @@ def api(name: str) -> str:
 
 
 @lru_cache(1 << 14)  # files of one job have the same names
-@lru_cache(1 << 14)  # files of one job have the same names
 def is_communication(kernel_name: str) -> bool:
     """Whether a kernel moves data between devices (such as NCCL) instead of computing."""
     # Most names have none of the words that the alternatives need: a tenth of the time.

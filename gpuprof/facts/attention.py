@@ -68,7 +68,6 @@ class Attention(NamedTuple):
 
 
 @lru_cache(1 << 14)
-@lru_cache(1 << 14)
 def _kind(name: str) -> int:
     if _OF_LOSS.search(name):
         return _UNRELATED

@@ -107,7 +107,6 @@ def is_initial(name: str) -> bool:
     return _INITIAL.search(name) is not None
 
 
-@lru_cache(1 << 14)
 @lru_cache(1 << 14)  # files of one job have the same names
 def may_initialise(name: str) -> bool:
     """Whether a kernel of a framework does this or works on one element at a time."""
