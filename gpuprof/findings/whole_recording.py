@@ -168,14 +168,7 @@ def _truncated(recorded: Profile) -> tuple[str, str] | None:
     calls = _calls_like(recorded, LAUNCHING_CALLS)
     if lost < _LEAST_SHARE * calls:
         return None
-    steps = ""
-    if marked := [of for of in steps_by_phase(recorded) if of.phase.source == FROM_RANGES]:
-        names = {_NUMBER_OF_PHASE.sub("", of.phase.name) for of in marked}
-        parts = named_parts(recorded)
-        is_step = np.array([masked(text) in names for text, _, _ in parts.labels], bool)
-        marks = int(np.count_nonzero(is_step[parts.label]))
-        recorded_steps = sum(len(of.start_ns) for of in marked)
-        steps = f", after {recorded_steps:,} of {marks:,} steps" if recorded_steps < marks else ""
+    steps = _recorded_steps(recorded)
     words = f"has no records of what was launched last{steps}: of {lost:,} of {calls:,} launches"
     return words, "steps" if steps else "totals"
 
@@ -193,6 +186,19 @@ def _calls_like(profile: Profile, pattern: re.Pattern[str], after_ns: int | None
             if start.max(initial=after_ns) > after_ns
         )
     return sum(int(np.count_nonzero(is_meant.of(number))) for number in numbers)
+
+
+def _recorded_steps(profile: Profile) -> str:
+    """Of how many of the steps that ranges mark there are records; empty where not known."""
+    marked = [steps for steps in steps_by_phase(profile) if steps.phase.source == FROM_RANGES]
+    if not marked:
+        return ""
+    names = {_NUMBER_OF_PHASE.sub("", steps.phase.name) for steps in marked}
+    parts = named_parts(profile)
+    is_step = np.array([masked(text) in names for text, _, _ in parts.labels], bool)
+    marks = int(np.count_nonzero(is_step[parts.label]))
+    recorded = sum(len(steps.start_ns) for steps in marked)
+    return f", after {recorded:,} of {marks:,} steps" if recorded < marks else ""
 
 
 @lru_cache(1 << 14)  # files of one job have the same names

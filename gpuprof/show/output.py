@@ -206,21 +206,25 @@ class FolderOutput:
             with unfinished(self.path, is_folder=True) as draft:
                 write(draft)
                 give_usual_mode(draft)
-                if not self.path.exists():
-                    put(draft, self.path)
-                    return
-                # Of another name than drafts, which are removed when they are left behind.
-                before = draft.with_name(draft.name.replace(".unfinished-", ".before-"))
-                self.path.replace(before)
-                try:
-                    put(draft, self.path)
-                except OSError:
-                    before.replace(self.path)
-                    raise
-                shutil.rmtree(before, ignore_errors=True)
+                self._put(draft)
         except OSError as error:
             msg = f"{self.path} cannot be written: {error.strerror or error}"
             raise OutputError(msg) from error
+
+    def _put(self, draft: Path) -> None:
+        """Rename a draft to the output, and what was there before out of its way."""
+        if not self.path.exists():
+            put(draft, self.path)
+            return
+        # Of another name than drafts, which are removed when they are left behind.
+        before = draft.with_name(draft.name.replace(".unfinished-", ".before-"))
+        self.path.replace(before)
+        try:
+            put(draft, self.path)
+        except OSError:
+            before.replace(self.path)
+            raise
+        shutil.rmtree(before, ignore_errors=True)
 
 
 def prepare_folder(
