@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Any, Final
 
 from gpuprof.analyses.tensor_transfers import per_step, tensor_transfers
-from gpuprof.analyses.totals import totals
+from gpuprof.analyses.totals import merged_runs, totals
 from gpuprof.base.cuda import is_communication
 from gpuprof.base.kernel_names import short_name, short_names
 from gpuprof.base.short_texts import LONGEST_IN_WORDS, cut, shortened_apart
@@ -35,8 +35,10 @@ _TWO: Final = 2
 @once_per_profile
 def costliest_kernels(profile: Profile) -> str:
     """The costliest kernels with their shares of the time of all."""
-    sums = profile.once(activity_sums).to_pylist()
+    # A printed summary may list a kernel once a process or grid, and groups in any order.
+    sums = merged_runs(profile.once(activity_sums).to_pylist())
     kernels = [row for row in sums if row["activity_kind"] == "kernel"]
+    kernels.sort(key=lambda row: -row["total_ns"])
     rows = [row for row in kernels if not is_communication(row["name"])]
     total = sum(row["total_ns"] for row in kernels)
     costly = [row for row in rows[:_COSTLIEST] if row["total_ns"] >= _LEAST_NAMED * total]

@@ -47,6 +47,14 @@ def test_one_device_copies_nothing_to_another():
     )
 
 
+def test_a_kernel_that_a_summary_lists_by_grid_is_named_with_the_sum_of_its_rows():
+    conv = COMPUTE | {"calls": 1, "total_ns": 2_000_000_000}
+    gemm = row("gemm", 1, 3_000_000_000, 0.3)
+    line = summary_line(summary(gemm, conv, conv, FROM_HOST))
+
+    assert line.endswith("Costliest kernels (of all kernel time): conv 57.1 %, gemm 42.9 %")
+
+
 def test_of_an_excerpt_only_what_it_lists_is_told():
     line = summary_line(summary(row("PtoP", 94_774, 13_069_600_000, 0.2453)))
 
