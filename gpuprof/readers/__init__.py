@@ -1,8 +1,6 @@
 """File -> Profile: each format is one file here and one line in `READERS`."""
 
-import zlib
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from itertools import islice
@@ -365,7 +363,7 @@ def _file_readers(path: Path) -> list[Reader]:
 
 
 def read_head(path: Path) -> bytes:
-    """The first 64 KiB of a file's content, gunzipped where it is a gzip file.
+    """The first 64 KiB of a file's content, gunzipped where it is a gzip file, UTF-16 as UTF-8.
 
     Raises:
         InputError: The file is not there or cannot be read.
@@ -380,7 +378,4 @@ def read_head(path: Path) -> bytes:
     except OSError as error:
         msg = f"{path} cannot be read: {error.strerror}"
         raise InputError(msg) from error
-    if head.startswith(gunzip.MAGIC):
-        with suppress(zlib.error):
-            return zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(head, HEAD_BYTES)
-    return head
+    return gunzip.begin(head, HEAD_BYTES)

@@ -1,10 +1,11 @@
-"""The whole text of a file, gunzipped where it is a gzip file, within limits."""
+"""The whole text of a file within limits: gunzipped, and in UTF-8 where PowerShell wrote UTF-16."""
 
+import codecs
 import gzip
 import io
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Final, cast
 
@@ -12,6 +13,7 @@ from gpuprof.base.errors import CorruptFileError, InputError
 from gpuprof.base.json_input import LARGEST_TRACE_BYTES
 
 MAGIC: Final = b"\x1f\x8b"
+_UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 # Of a packed file nobody sees how much memory it takes: six times this at most (see `json_input`).
 LARGEST_UNPACKED_BYTES: Final = 1 << 30
 _CHUNK_BYTES: Final = 1 << 22
@@ -20,17 +22,26 @@ _LESS: Final = "Record less of the program, such as a few steps."
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """A file open for reading, gunzipped where it is a gzip file.
+    """A file open for reading, gunzipped where it is a gzip file, UTF-16 as UTF-8.
 
     Raises:
         InputError: It cannot be opened or read.
-        CorruptFileError: It is a gzip file that is cut short or damaged.
+        CorruptFileError: It is a gzip file that is cut short or damaged, or is no valid UTF-16
+            though it begins like it.
     """
     try:
         with path.open("rb") as raw:
-            is_packed = raw.read(len(MAGIC)) == MAGIC
+            mark = raw.read(len(MAGIC))
             raw.seek(0)
-            yield cast("IO[bytes]", gzip.GzipFile(fileobj=raw)) if is_packed else raw
+            if mark == MAGIC:
+                yield cast("IO[bytes]", gzip.GzipFile(fileobj=raw))
+            elif mark in _UTF_16:
+                yield cast("IO[bytes]", codecs.EncodedFile(raw, "utf-8", "utf-16"))
+            else:
+                yield raw
+    except UnicodeDecodeError as error:
+        msg = f"{path}: starts like UTF-16 but is not valid UTF-16"
+        raise CorruptFileError(msg, "Save it as UTF-8.") from error
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         msg = f"{path}: the gzip file is cut short or damaged ({error})"
         raise CorruptFileError(msg, "Copy it again from where it was recorded.") from error
@@ -39,8 +50,18 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
         raise InputError(msg) from error
 
 
+def begin(head: bytes, most_bytes: int) -> bytes:
+    """How the text of a file begins whose first bytes are these."""
+    if head.startswith(MAGIC):
+        with suppress(zlib.error):
+            return zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(head, most_bytes)
+    if head.startswith(_UTF_16):
+        return codecs.getincrementaldecoder("utf-16")(errors="replace").decode(head).encode()
+    return head
+
+
 def content(path: Path) -> bytes:
-    """A file's bytes, gunzipped where it is a gzip file.
+    """A file's bytes, gunzipped where it is a gzip file, UTF-16 as UTF-8.
 
     Raises:
         InputError: It cannot be read.

@@ -6,7 +6,6 @@ Source: https://docs.nvidia.com/nsight-systems/UserGuide/index.html, "Report Scr
 scripts' own ``--help-reports ALL``.
 """
 
-import codecs
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +16,6 @@ from gpuprof.readers.input_format import Reader
 from gpuprof.readers.nsys_stats import scan
 from gpuprof.readers.nsys_stats.blocks import FaultError
 
-_BOMS: Final = ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _MIXED: Final = (
     "Output of several processes may be mixed, or the file edited; "
     "print the reports again with `nsys stats --format csv`."
@@ -36,29 +34,16 @@ def read(path: Path) -> Profile:
 
     try:
         # The text is no longer in memory when the tables are made of its cells.
-        return printed_recording.profile(path, scan.scan(_as_utf8(path, gunzip.content(path))))
+        return printed_recording.profile(path, scan.scan(_lines(gunzip.content(path))))
     except FaultError as error:
-        before = _as_utf8(path, gunzip.content(path)).count(b"\n", 0, error.offset)
+        before = _lines(gunzip.content(path)).count(b"\n", 0, error.offset)
         msg = f"{path}, line {before + 1 + error.lines}: {error}"
         raise CorruptFileError(msg, _MIXED) from error
 
 
-def _as_utf8(path: Path, data: bytes) -> bytes:
-    """The same text in UTF-8 with Unix's line ends; PowerShell's ``>`` writes UTF-16."""
-    for mark, encoding in _BOMS:
-        if data.startswith(mark):
-            try:
-                data = data.decode(encoding).encode()
-            except UnicodeError as error:
-                msg = f"{path}: starts like UTF-16 but is not valid UTF-16"
-                raise CorruptFileError(msg, "Save it as UTF-8.") from error
+def _lines(data: bytes) -> bytes:
+    """The same text with Unix's line ends."""
     return data.replace(b"\r\n", b"\n") if b"\r\n" in data else data
-
-
-def _recognises(head: bytes) -> bool:
-    if head.startswith(tuple(mark for mark, _ in _BOMS)):
-        head = head[: len(head) // 2 * 2].decode("utf-16", errors="replace").encode()
-    return scan.recognises(head.replace(b"\r\n", b"\n"))
 
 
 READER: Final = Reader(
@@ -71,6 +56,6 @@ READER: Final = Reader(
         "a copy went. Sizes are rounded to 0.001 MB as printed, and unknown where that is 0."
     ),
     read=read,
-    recognises=_recognises,
-    searches=lambda path: scan.recognises(_as_utf8(path, gunzip.content(path))),
+    recognises=lambda head: scan.recognises(_lines(head)),
+    searches=lambda path: scan.recognises(_lines(gunzip.content(path))),
 )

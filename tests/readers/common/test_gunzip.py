@@ -7,6 +7,7 @@ import random
 import pytest
 import test_kineto
 import test_nsys_stats
+from contract import SAMPLES
 
 from gpuprof.base.errors import CorruptFileError, GpuprofError, InputError
 from gpuprof.readers import read_profile
@@ -38,6 +39,37 @@ def test_a_plain_and_a_packed_file_have_the_same_content(tmp_path):
 
     for name in ("plain", "packed", "members"):
         assert gunzip.content(tmp_path / name) == text
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"], ids=["powershell", "big-endian"])
+@pytest.mark.parametrize(
+    "sample",
+    [
+        "nvprof/published/dual.txt",
+        "nsys/2023.4.4/synthetic-two-gpus-stats.txt",
+        "nsys/2023.4.4/synthetic-two-gpus-trace.csv",
+    ],
+)
+def test_a_log_that_powershell_wrote_in_utf_16_is_read_like_one_in_utf_8(
+    tmp_path, sample, encoding
+):
+    text = (SAMPLES / sample).read_text(encoding="utf-8")
+    mark = "\ufeff" * encoding.endswith("be")
+    path = tmp_path / "log.txt"
+    path.write_bytes((mark + text.replace("\n", "\r\n")).encode(encoding))
+    plain, recoded = read_profile(SAMPLES / sample), read_profile(path)
+
+    assert {*recoded.tables} == {*plain.tables}
+    for table in plain.tables:
+        assert recoded.table(table).equals(plain.table(table))
+
+
+def test_a_file_that_only_begins_like_utf_16_is_refused_in_one_line(tmp_path):
+    path = tmp_path / "log.txt"
+    path.write_bytes("==7== NVPROF is profiling process 7".encode("utf-16") + b"\x00\xd8\x41\x00")
+
+    with pytest.raises(CorruptFileError, match="starts like UTF-16 but is not valid UTF-16"):
+        gunzip.content(path)
 
 
 @pytest.mark.usefixtures("limit")
