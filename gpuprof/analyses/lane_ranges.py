@@ -65,8 +65,8 @@ def lane_ranges(profile: Profile) -> pa.Table:
     recording, named = profile.unrestricted, list[_Named]()
     if recording.has("nvtx_ranges", "api_calls"):
         parts, marks = named_parts(recording), {of_phase.text for of_phase in series}
-        is_shown = np.array([masked(text) not in marks for text, _, _ in parts.labels], bool)
-        shown = families(parts.take(np.flatnonzero(is_shown[parts.label])), launches(recording))
+        is_shown = [masked(text) not in marks for text, _, _ in parts.labels]
+        shown = families(parts.labelled(is_shown), launches(recording))
         named = [(of, ordered, ordered.of(ordered.activities.device)) for of, ordered in shown]
     rows = []
     for timeline in devices:

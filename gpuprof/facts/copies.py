@@ -113,7 +113,8 @@ class Copies:
     def path(self) -> Numbers:
         """Number of how each went, see `PATHS`."""
         of_kind = [UVM if (kind or "").startswith("UVM") else DIRECT for kind in self.kinds]
-        return np.where(self.is_staged == 1, np.int8(STAGED), np.array(of_kind, np.int8)[self.kind])
+        path = np.array(of_kind, np.int8).take(self.kind)
+        return np.where(self.is_staged == 1, np.int8(STAGED), path)
 
     @property
     def direction(self) -> Numbers:
@@ -162,10 +163,11 @@ class Copies:
             if len(chosen) == len(self):
                 return self  # mostly every copy is a transfer: many take the same arrays
         rows: dict[str, Any] = {
-            name: column[chosen] if isinstance(column, np.ndarray) else column
+            name: column[chosen] if isinstance(chosen, slice) else column.take(chosen)
             for name, column in vars(self).items()
+            if isinstance(column, np.ndarray)
         }
-        return Copies(**rows)
+        return replace(self, **rows)
 
 
 class Route(NamedTuple):
@@ -295,7 +297,7 @@ def among(
     numbers: Numbers, words: Sequence[str | None], some: AbstractSet[str]
 ) -> npt.NDArray[np.bool_]:
     """Whether the word of each number is one of some."""
-    is_one: npt.NDArray[np.bool_] = np.array([word in some for word in words])[numbers]
+    is_one: npt.NDArray[np.bool_] = np.array([word in some for word in words]).take(numbers)
     return is_one
 
 

@@ -131,7 +131,7 @@ def _late(all_launches: Launches, lanes: list[slice]) -> Iterator[Int64s]:
     starts = all_launches.activities.start_ns
     for lane in lanes:
         for rows in pieces(lane.stop, lane.start):
-            yield starts[all_launches.order[rows]] - all_launches.launch_ns[rows]
+            yield starts.take(all_launches.order[rows]) - all_launches.launch_ns[rows]
 
 
 def _shift_ns(profile: Profile, process: int, lanes: list[slice]) -> int | None:

@@ -115,8 +115,8 @@ def _parts(profile: Profile) -> Ranges:
         and not (STEP_MARK.fullmatch(text) or _OF_NCCL.match(text))
         for text, domain, kind in ranges.labels
     ]
-    is_meant = np.array(is_part, bool)[ranges.label] if is_part else np.zeros(0, bool)
-    parts = ranges.take(np.flatnonzero(is_meant & (ranges.thread != ALL_THREADS)))
+    parts = ranges.labelled(is_part)
+    parts = parts.take(parts.thread != ALL_THREADS)
     instances = np.bincount(parts.label, minlength=len(parts.labels)).tolist()
     patterns = [COUNT.sub("*", text) for text, _, _ in parts.labels]
     most, alike = Counter[str](), Counter[str]()
@@ -162,7 +162,7 @@ def _paths(profile: Profile, parts: Ranges, is_meant: Callable[[str], bool]) -> 
     path_of_launch = np.append(of_part, NO_RANGE)[holding(parts, launched)]
     operations = ranges_of(profile)
     is_operation = [_is_operation(text, kind) for text, _, kind in operations.labels]
-    operations = operations.take(np.flatnonzero(np.array(is_operation, bool)[operations.label]))
+    operations = operations.labelled(is_operation)
     if len(operations) and (path_of_launch == NO_RANGE).any():
         of_label = np.array(
             [

@@ -161,7 +161,7 @@ class Launches:
         is_meant = np.zeros(len(self.activities), bool)
         is_meant[activities] = True
         at = [
-            rows.start + np.flatnonzero(is_meant[self.order[rows]])
+            rows.start + np.flatnonzero(is_meant.take(self.order[rows]))
             for rows in pieces(len(self.order))
         ]
         places = np.concatenate([np.empty(0, np.int64), *at])

@@ -175,8 +175,7 @@ def backward_copies(profile: Profile) -> npt.NDArray[np.bool_] | None:
     if not profile.has("nvtx_ranges", "api_calls", "memcpys"):
         return None
     ranges = ranges_of(profile)
-    is_backward = np.array([bool(_BACKWARD.search(text)) for text, _, _ in ranges.labels], bool)
-    backward = ranges.take(np.flatnonzero(is_backward[ranges.label])) if len(ranges) else ranges
+    backward = ranges.labelled([bool(_BACKWARD.search(text)) for text, _, _ in ranges.labels])
     if not len(backward):
         return None
     all_launches = launches(profile)

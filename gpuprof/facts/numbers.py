@@ -130,7 +130,7 @@ def rows_named(
     for *part, number in profile.columns(table, *columns, "name_id"):
         places = of_name.of(number)
         rows = np.flatnonzero(places != NOT_FOUND)
-        yield [column[rows] for column in (*part, places)]
+        yield [column.take(rows) for column in (*part, places)]
 
 
 def pieces(end: int, start: int = 0) -> Iterator[slice]:
@@ -177,7 +177,7 @@ def different_codes(codes: Int64s) -> tuple[Int64s, Numbers]:
     if codes.max(initial=0) > _MOST_CODES:
         return np.unique(codes, return_inverse=True)
     is_used = np.bincount(codes) > 0
-    return np.flatnonzero(is_used), (np.cumsum(is_used) - 1).astype(np.int32)[codes]
+    return np.flatnonzero(is_used), (np.cumsum(is_used) - 1).astype(np.int32).take(codes)
 
 
 def order_of(values: Int64s) -> Int64s:

@@ -64,15 +64,19 @@ class Ranges:
     labels: tuple[tuple[str, str, str], ...]
 
     def take(self, chosen: npt.NDArray[Any]) -> "Ranges":
-        """Some of them, in the order of the indices."""
-        columns = {n: c[chosen] if isinstance(c, np.ndarray) else c for n, c in vars(self).items()}
-        columns.pop("lanes", None)
-        return Ranges(**columns)
+        """Some of them, in the order of the indices, or for which a flag is set."""
+        rows = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen
+        columns = {n: c.take(rows) for n, c in vars(self).items() if isinstance(c, np.ndarray)}
+        return Ranges(**columns, labels=self.labels)
+
+    def labelled(self, is_chosen: Sequence[bool]) -> "Ranges":
+        """Those whose label is one of some, by a flag for each of the labels."""
+        return self.take(np.array(is_chosen, bool).take(self.label))
 
     def of_kind(self, *, is_operation: bool) -> "Ranges":
         """The framework's operations, or all others."""
         kinds = [(kind == OPERATION) is is_operation for _, _, kind in self.labels]
-        return self if all(kinds) else self.take(np.flatnonzero(np.array(kinds, bool)[self.label]))
+        return self if all(kinds) else self.labelled(kinds)
 
     @cached_property
     def lanes(self) -> dict[tuple[int, int], Int64s]:
@@ -128,9 +132,9 @@ def _ranges(profile: Profile, of_label: Sequence[str]) -> Ranges:
     place = np.argsort([numbers[key] for key in labels]).astype(np.int32)
     if (order := _by_start(*columns[:2])) is not None:
         for number, column in enumerate(columns):  # a copy of one at a time, as there are millions
-            columns[number] = column[order]
+            columns[number] = column.take(order)
     start, end, process, thread, label = columns
-    return Ranges(start, end, process, thread, place[label], labels)
+    return Ranges(start, end, process, thread, place.take(label), labels)
 
 
 def _numbered(
@@ -143,7 +147,7 @@ def _numbered(
     for part in profile.columns("nvtx_ranges", *_TIMED, *texts, texts=texts):
         start, end, process, thread, *codes = part
         words = [of.words for of in texts.values()]
-        is_of_process = np.array([kind == START_END for kind in words[-1]], bool)[codes[-1]]
+        is_of_process = np.array([kind == START_END for kind in words[-1]], bool).take(codes[-1])
         lane = np.where(is_of_process, ALL_THREADS, thread)
         # Texts, domains and kinds become numbers while their part is at hand.
         yield start, end, narrowed(process), narrowed(lane), _labelled(codes, words, numbers)
@@ -157,7 +161,7 @@ def _by_start(start: Int64s, end: Int64s) -> Int64s | None:
     if ((start[1:] > start[:-1]) | is_longer).all():
         return None
     order = order_of(start)
-    ordered = start[order]
+    ordered = start.take(order)
     is_next = ordered[1:] == ordered[:-1]
     at_once = np.flatnonzero(np.append(is_next, False) | np.append(False, is_next))
     some = order[at_once]
@@ -185,7 +189,7 @@ def ranges_like(profile: Profile, pattern: str) -> Ranges:
     ranges = ranges_of(profile)
     expression = like(pattern)
     is_alike = [expression.fullmatch(text) is not None for text, _, _ in ranges.labels]
-    alike = ranges.take(np.flatnonzero(np.array(is_alike, bool)[ranges.label]))
+    alike = ranges.labelled(is_alike)
     return alike.of_kind(is_operation=False) or alike
 
 
@@ -208,7 +212,7 @@ def _labelled(
     for of_label in zip(*np.unravel_index(used, [len(of) for of in words]), strict=True):
         text, domain, kind = (of[place] or "" for of, place in zip(words, of_label, strict=True))
         labels.append(numbers.setdefault((text, domain, kind), len(numbers)))
-    return np.array(labels, np.int32)[index]
+    return np.array(labels, np.int32).take(index)
 
 
 def patterns(texts: Sequence[str]) -> list[str]:
@@ -236,4 +240,4 @@ def by_pattern(ranges: Ranges) -> Ranges:
     labels = tuple(sorted({*of_label}))
     number = {label: np.int32(place) for place, label in enumerate(labels)}
     new = np.array([number[label] for label in of_label], np.int32)
-    return replace(ranges, label=new[ranges.label], labels=labels)
+    return replace(ranges, label=new.take(ranges.label), labels=labels)

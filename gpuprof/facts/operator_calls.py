@@ -289,7 +289,7 @@ def operator_calls(profile: Profile) -> OperatorCalls | None:
             operators.append((name, inputs, work))
     if not operators:
         return None
-    chosen = without_nested(operations.take(np.flatnonzero(of_label[operations.label] >= 0)))
+    chosen = without_nested(operations.labelled((of_label >= 0).tolist()))
     launched = launches(profile)
     activities = launched.activities
     low, high = activities.tables.get("kernels", (0, 0))

@@ -373,7 +373,7 @@ def _calls_within(
     for *times, process, thread, labels in calls:
         place = [*(clock.on_devices(column, process) for column in times), process, thread]
         covering = meeting(Intervals(*place[:2]), instants)
-        parts.append([column[covering] for column in (*place, labels)])
+        parts.append([column.take(covering) for column in (*place, labels)])
     start, end, process, thread, label = (
         np.concatenate(column) for column in zip(*parts, strict=True)
     )
@@ -400,8 +400,8 @@ def _labelled_ranges(
     """
     number = np.full(len(ranges.labels), NO_RANGE)
     number[[*labels]] = [*labels.values()]
-    chosen = ranges.take(np.flatnonzero(number[ranges.label] != NO_RANGE))
-    labelled = Stretches(chosen.start_ns, chosen.end_ns, number[chosen.label])
+    chosen = ranges.take(np.flatnonzero(number.take(ranges.label) != NO_RANGE))
+    labelled = Stretches(chosen.start_ns, chosen.end_ns, number.take(chosen.label))
     return {
         thread: labelled.take(rows).at_each_instant(is_outermost=is_outermost)
         for thread, rows in chosen.lanes.items()

@@ -177,7 +177,7 @@ def _most_launches(
 ) -> Iterator[StepWindows]:
     """For each process, the text of steps whose ranges hold most launches."""
     number = np.array([of_steps.index(t) if t in of_steps else -1 for t in texts], np.int64)
-    marked = ranges.take(np.flatnonzero(number[ranges.label] >= 0)) if len(ranges) else ranges
+    marked = ranges.labelled((number >= 0).tolist())
     for process in np.unique(marked.process).tolist():
         best: tuple[int, StepWindows] | None = None
         for text, step in enumerate(of_steps):

@@ -14,6 +14,7 @@ from gpuprof.analyses.transfers import transfers
 from gpuprof.base.kernel_names import short_names
 from gpuprof.base.statistics import median
 from gpuprof.base.units import say_share
+from gpuprof.facts.activity_sums import activity_sums
 from gpuprof.facts.collective_parts import part_times
 from gpuprof.facts.copies import transfer_times
 from gpuprof.facts.launch_paths import paths_of_modules, paths_of_ranges
@@ -233,6 +234,7 @@ def scopes(profile: Profile) -> tuple[Scope, ...]:
             recorded.once(transfers)
             recorded.let_go("api_calls", "correlation_id")
             pieces_of(recorded)
+            recorded.once(activity_sums)
             recorded.let_go("api_calls", "end_ns", "process_id", "thread_id")
     all_scopes: list[Scope] = []
     for device in working_devices(profile):

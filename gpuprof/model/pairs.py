@@ -101,7 +101,7 @@ class Pairs:
         if self._is_sorted:
             return places
         numbers: Numbers = np.append(self._number, np.int32(NOT_FOUND))
-        return numbers[places]
+        return numbers.take(places)
 
     def learn(self, first: Numbers, second: Numbers) -> Numbers:
         """The number of each pair; those that are new are given one."""

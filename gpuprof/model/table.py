@@ -266,7 +266,8 @@ class Table:
                 ]
                 is_kept += _chosen(selection, chosen_by, columns)
                 if is_kept and not (is_row := np.logical_and.reduce(is_kept)).all():
-                    columns = {name: column.take(is_row) for name, column in columns.items()}
+                    rows = np.flatnonzero(is_row)
+                    columns = {name: column.take(rows) for name, column in columns.items()}
                     has_all_rows = False
                 for name in unchecked:
                     check(spec.get(name), columns[name])

@@ -560,22 +560,21 @@ static int32_t meaning_of(Column *column, uint8_t *slots, int64_t value) {
 /* Writes places among few different values in place of these, where they are few. */
 static bool pack_meanings(Column *column, size_t rows) {
     uint8_t slots[256] = {0}; /* twice as many as meanings, so that one is free */
-    const int64_t *values = column->values;
-    for (size_t row = 0; row < rows; row++) {
-        if (values[row] == NO_VALUE || (row && values[row] == values[row - 1])) continue;
-        if (meaning_of(column, slots, values[row]) < 0) {
-            column->meaning_count = 0;
-            return false;
-        }
-    }
-    int64_t last = NO_VALUE;
-    int8_t place = INT8_MIN, *into = (int8_t *)column->values;
+    int64_t *values = column->values, last = NO_VALUE;
+    int8_t *into = (int8_t *)values;
+    int32_t place = INT8_MIN;
     for (size_t row = 0; row < rows; row++) {
         int64_t value = values[row];
         if (value != last)
-            place = value == NO_VALUE ? INT8_MIN : (int8_t)meaning_of(column, slots, value);
+            place = value == NO_VALUE ? INT8_MIN : meaning_of(column, slots, value);
+        if (place == -1) { /* one too many: from the last to the first, places become values again */
+            while (row-- > 0)
+                values[row] = into[row] == INT8_MIN ? NO_VALUE : column->meanings[into[row]];
+            column->meaning_count = 0;
+            return false;
+        }
         last = value;
-        into[row] = place;
+        into[row] = (int8_t)place;
     }
     return true;
 }

@@ -37,6 +37,7 @@ class Export:
         reader: Name of the reader.
         columns: Table name to the names of its columns.
         most_rows: Table name to about how many rows it holds, where that is known.
+        required: Table name to those of its columns in which no row has null, where that is known.
         recorder_version: Version of nsys that recorded, where the tables are of a report.
     """
 
@@ -44,6 +45,7 @@ class Export:
     reader: str
     columns: Mapping[str, frozenset[str]]
     most_rows: Mapping[str, int] = {}
+    required: Mapping[str, frozenset[str]] = {}
     recorder_version: str | None = None
 
     def stored(self, table: str) -> Stored:
@@ -224,9 +226,9 @@ def timed(of: Export, table: str) -> list[Computed]:
     is_ordered = table in of.untimed_rows
 
     def are_timed(start: Numbers, end: Numbers) -> Flags:
-        flags: Flags = (start != UNKNOWN) & (end != UNKNOWN)
-        if not start.all():
-            flags &= (start != 0) | (end != 0)
+        if not is_ordered and start.min(initial=1) > 0 and end.min(initial=1) > 0:
+            return np.ones(len(start), bool)  # as mostly
+        flags: Flags = (start != UNKNOWN) & (end != UNKNOWN) & ((start != 0) | (end != 0))
         return flags & (end >= start) if is_ordered else flags
 
     return [Computed(("start", "end"), are_timed)]
@@ -266,10 +268,12 @@ def low_bits(shift: int) -> Callable[[Numbers], Numbers]:
     """24 bits of a global id, which holds machine, process and thread: 8 bits of each end."""
 
     def make(global_id: Numbers) -> Numbers:
-        bits = global_id.astype(np.int64, copy=False) >> shift
+        bits = np.empty(len(global_id), np.int32)
+        np.right_shift(global_id, shift, out=bits, dtype=np.int64, casting="unsafe")
         bits &= _LOW_24_BITS
-        is_unknown = global_id == UNKNOWN
-        return np.where(is_unknown, UNKNOWN, bits) if is_unknown.any() else bits
+        if global_id.min(initial=0) < 0:
+            bits[global_id == UNKNOWN] = UNKNOWN
+        return bits
 
     return make
 

@@ -80,6 +80,8 @@ def _call_names(of: Export) -> Names:
 
 def _kernels(of: Export) -> Part:
     numbers = [name for name in ("demangledName", "shortName") if of.has(KERNEL, name)]
+    if of.required.get(KERNEL, frozenset()).issuperset(numbers[:1]):
+        del numbers[1:]  # of millions of kernels, to decode one more column takes long
     name: Columns = {"name": _UNNAMED}
     if STRINGS in of.columns:
         name = {"name_id": first_known(*numbers) if numbers else None}

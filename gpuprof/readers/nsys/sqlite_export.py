@@ -53,6 +53,10 @@ class SqliteExport(Export):
         self.path, self.reader = path, reader
         self._file = open_sqlite(database, export_schema.KINDS)
         self.columns = {table: frozenset(names) for table, names in self._file.columns.items()}
+        self.required = {
+            table: frozenset(column.name for column in columns if column.is_required)
+            for table, columns in self._file.declared.items()
+        }
 
     def profile(self) -> Profile:
         """The recording, its small tables on one connection; where more is asked, on others."""

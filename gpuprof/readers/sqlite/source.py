@@ -35,7 +35,7 @@ _NAMES: Final = "SELECT CAST(name AS TEXT) FROM sqlite_master WHERE type IN ('ta
 _COLUMNS: Final = (
     "SELECT CAST(m.name AS TEXT), CASE WHEN m.type = 'table' AND typeof(m.name) = 'text'"
     " AND m.sql NOT LIKE '%WITHOUT%ROWID%' THEN m.rootpage END, c.name, c.cid, upper(c.type),"
-    " c.pk, c.dflt_value, c.hidden"
+    " c.pk, c.dflt_value, c.hidden, c.[notnull]"
     " FROM sqlite_master m JOIN pragma_table_xinfo(m.name) c WHERE m.type IN ('table', 'view')"
 )
 # Messages of SQLite where the file is at fault, not the query.

@@ -43,6 +43,7 @@ class Declared(NamedTuple):
         key: Its place in the primary key, from 1; 0 where it is outside the key.
         default: SQL of its default.
         hidden: Not 0 where rows do not hold it.
+        is_required: 1 where SQLite wrote no NULL into it.
     """
 
     root: int
@@ -52,6 +53,7 @@ class Declared(NamedTuple):
     key: int
     default: str | None
     hidden: int
+    is_required: int
 
 
 def read(file: "SqliteFile", table: str, kinds: Kinds) -> Columns:
