@@ -157,17 +157,27 @@ class Copies:
 
     def take(self, chosen: slice | npt.NDArray[Any]) -> "Copies":
         """Some of them, in the order of the indices, or for which a flag is set."""
-        if not isinstance(chosen, slice) and chosen.dtype == np.bool_:
+        if isinstance(chosen, slice):
+            columns = {name: getattr(self, name) for name in self.__dataclass_fields__}
+            some = {n: c[chosen] for n, c in columns.items() if isinstance(c, np.ndarray)}
+            return Copies(**columns | some)
+        if chosen.dtype == np.bool_:
             # To look for flags anew for each of the columns takes ten times as long.
             chosen = np.flatnonzero(chosen)
             if len(chosen) == len(self):
                 return self  # mostly every copy is a transfer: many take the same arrays
-        rows: dict[str, Any] = {
-            name: column[chosen] if isinstance(chosen, slice) else column.take(chosen)
-            for name, column in vars(self).items()
-            if isinstance(column, np.ndarray)
-        }
-        return replace(self, **rows)
+        taken, (of, rows) = object.__new__(Copies), vars(self).get("_taken", (self, None))
+        vars(taken)["_taken"] = of, chosen if rows is None else rows.take(chosen)
+        return taken
+
+    def __getattr__(self, name: str) -> Any:
+        """A column of copies that were taken of others: who takes copies asks for few columns."""
+        if name not in Copies.__dataclass_fields__:
+            raise AttributeError(name)
+        of, rows = vars(self)["_taken"]
+        column = getattr(of, name)
+        vars(self)[name] = column.take(rows) if isinstance(column, np.ndarray) else column
+        return vars(self)[name]
 
 
 class Route(NamedTuple):
