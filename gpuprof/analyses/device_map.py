@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof.facts.copies import COPY_READS, transfer_times
+from gpuprof.facts.copies import COPY_READS, transfers_by_route
 from gpuprof.facts.hosts import names_of
 from gpuprof.facts.links import links
 from gpuprof.facts.numbers import groups
@@ -130,7 +130,7 @@ def _rows(profile: Profile) -> list[dict[str, Any]]:
 def _peers(profile: Profile, device_id: int | None) -> dict[str, str]:
     """What a device copied from and to, by the path."""
     peers: dict[str, set[int | None]] = defaultdict(set)
-    for src, dst, path in transfer_times(profile) if profile.has("memcpys") else ():
+    for src, dst, path in transfers_by_route(profile) if profile.has("memcpys") else ():
         if device_id in {src, dst} and {src, dst}.isdisjoint({None, HOST}):
             peers[f"{path}_peers"].add(dst if src == device_id else src)
     return {

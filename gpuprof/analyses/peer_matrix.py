@@ -13,7 +13,6 @@ from gpuprof.facts.copies import (
     PATHS,
     Route,
     end_name,
-    running_on,
     sums_of,
     transfer_rows,
     transfer_times,
@@ -123,9 +122,7 @@ def peer_matrix(profile: Profile) -> pa.Table:
         for name, end in (("src", src), ("dst", dst)):
             row |= {name: end_name(end), f"{name}_device_id": None if end == HOST else end}
             if end is not None and end != HOST:
-                ends.append(
-                    (row, name, end, running_on(transfer_times(profile)[route], end, route))
-                )
+                ends.append((row, name, end, transfer_times(profile)[route, end]))
         rows.append(row)
     _time_ends(profile, ends)
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from gpuprof.facts.copies import running_on, transfer_times
+from gpuprof.facts.copies import transfer_times
 from gpuprof.facts.phases import PHASE_READS, steps_by_phase
 from gpuprof.facts.timeline import DeviceTimeline, timelines
 from gpuprof.model.analysis import Analysis
@@ -119,9 +119,8 @@ def _peer_copies(profile: Profile, device: DeviceTimeline) -> tuple[Intervals, I
     """When peer copies run on a device, and when nothing else does that they could wait for."""
     running: list[Intervals] = []
     host_copies: list[Intervals] = []
-    for route, times in transfer_times(profile).items():
-        if device.device_id in {route.src, route.dst}:
-            instants = running_on(times, device.device_id, route)
+    for (route, end), instants in transfer_times(profile).items():
+        if end == device.device_id:
             (host_copies if HOST in {route.src, route.dst} else running).append(instants)
     busy = together(running)
     return busy, difference(difference(busy, device.kernels), together(host_copies))

@@ -27,7 +27,7 @@ from gpuprof.model.analysis import per_file
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s, Intervals, covered_within, together
 from gpuprof.model.pairs import Pairs
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_profile
 from gpuprof.model.schema import FLAG, INT, TEXT, Column, Schema, instant_column
 
 # What delays a rank: its device idled, as its host was late; it computed; it copied; it was in a
@@ -111,7 +111,7 @@ def collective_calls(profile: Profile) -> pa.Table:
         hidden_ns[here] = covered_within(line.busy[COMPUTE], start[here], end[here])
     columns: dict[str, Any] = {column: np.concatenate(parts) for column, parts in before.items()}
     columns |= {"start_ns": start, "end_ns": end, "hidden_ns": hidden_ns}
-    columns["is_same_stream"] = on_compute_streams(profile, kernels)[rows]
+    columns["is_same_stream"] = on_compute_streams(profile)[rows]
     for name, values in (("device_id", device), ("stream_id", kernels.stream[rows])):
         numbers = np.asarray(values, np.int64)
         columns[name] = pa.array(numbers, mask=numbers == UNKNOWN)
@@ -167,8 +167,10 @@ def channels(kernels: CommunicationKernels) -> Iterator[Channel]:
         )
 
 
-def on_compute_streams(profile: Profile, kernels: CommunicationKernels) -> npt.NDArray[np.bool_]:
-    """Whether the stream of each kernel also runs kernels that compute, more than a few."""
+@once_per_profile
+def on_compute_streams(profile: Profile) -> npt.NDArray[np.bool_]:
+    """Whether the stream of each communication kernel also runs compute, more than a few."""
+    kernels = communication_kernels(profile)
     is_same = np.zeros(len(kernels), bool)
     if not len(kernels):
         return is_same

@@ -168,7 +168,7 @@ def collective_parts(profile: Profile) -> CollectiveParts:
     """The parts of all communication kernels of the whole recording."""
     if profile.job is None:
         recorded = communication_kernels(profile)
-        is_same_stream = on_compute_streams(profile, recorded)
+        is_same_stream = on_compute_streams(profile)
     else:
         recorded, is_same_stream = kernels_of(profile.once(collective_calls))
     kernels, all_channels = recorded, [*channels(recorded)]

@@ -244,26 +244,32 @@ def transfer_rows(profile: Profile) -> Copies:
 
 
 @once_per_profile
-def transfer_times(profile: Profile) -> Mapping[Route, Copies]:
-    """The rows of ``memcpys`` that are transfers, by route, in the order of the file."""
-    rows = copy_rows(profile)
-    rows = rows.take(rows.is_transfer == 1)
-    times: dict[Route, Copies] = {}
-    path = rows.path
-    for alike in groups(rows.src, rows.dst, path):
-        first = alike[0]
-        src, dst = (known(int(end[first])) for end in (rows.src, rows.dst))
-        times[Route(src, dst, PATHS[path[first]])] = rows.take(alike)
+def transfers_by_route(profile: Profile) -> Mapping[Route, Int64s]:
+    """Which of `copy_rows` are transfers, by route, in the order of the file."""
+    copies = copy_rows(profile)
+    transfers, path = np.flatnonzero(copies.is_transfer == 1), copies.path
+    routes: dict[Route, Int64s] = {}
+    for alike in groups(*(column[transfers] for column in (copies.src, copies.dst, path))):
+        rows = transfers[alike]
+        src, dst = (known(int(end[rows[0]])) for end in (copies.src, copies.dst))
+        routes[Route(src, dst, PATHS[path[rows[0]]])] = rows
+    return routes
+
+
+@once_per_profile
+def transfer_times(profile: Profile) -> Mapping[tuple[Route, int | None], Intervals]:
+    """When the transfers of each route run, by each of its ends."""
+    copies = copy_rows(profile)
+    times: dict[tuple[Route, int | None], Intervals] = {}
+    for route, rows in transfers_by_route(profile).items():
+        if route.path == PATHS[STAGED]:  # a half runs on one device only
+            for end in (route.src, route.dst):
+                here = rows[copies.device[rows] == end]
+                times[route, end] = union(copies.start_ns[here], copies.end_ns[here])
+        else:
+            running = union(copies.start_ns[rows], copies.end_ns[rows])
+            times |= {(route, end): running for end in (route.src, route.dst)}
     return times
-
-
-def running_on(copies: Copies, device: int | None, route: Route) -> Intervals:
-    """When copies of a route run on one of its ends."""
-    # A direct copy occupies both its ends; a staged half runs on one device only.
-    if route.path != PATHS[STAGED]:
-        return union(copies.start_ns, copies.end_ns)
-    here = copies.device == device
-    return union(copies.start_ns[here], copies.end_ns[here])
 
 
 def sums_of(copies: Copies, chosen: Int64s) -> dict[str, Any]:

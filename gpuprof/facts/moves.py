@@ -45,11 +45,6 @@ def followers(some: Copies) -> tuple[Int64s, Int64s]:
     return np.concatenate([nothing, *first]), np.concatenate([nothing, *second])
 
 
-def works_between(profile: Profile, there: Copies, back: Copies) -> npt.NDArray[np.bool_]:
-    """Whether a kernel runs where each copy went until the one that comes back starts."""
-    return kernel_ns(profile, there.dst, there.end_ns, back.start_ns) > 0
-
-
 def kernel_ns(profile: Profile, device: Numbers, start_ns: Int64s, end_ns: Int64s) -> Int64s:
     """For how long kernels run on a device in each window."""
     ran_ns = np.zeros(len(device), np.int64)

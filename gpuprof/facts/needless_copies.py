@@ -1,7 +1,6 @@
 """Copies that need not be: there and straight back, in turns, and the same again in every step."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -15,7 +14,6 @@ from gpuprof.facts.moves import (
     moves,
     origins,
     parts_around,
-    works_between,
 )
 from gpuprof.facts.numbers import groups
 from gpuprof.facts.nvtx import NO_RANGE
@@ -93,8 +91,9 @@ def _there_and_back(profile: Profile) -> Iterator[Avoidable]:
     (there, back), alike = repeated_pairs(profile)
     rows = np.concatenate([np.empty(0, np.int64), *alike])
     there, back = there.take(rows), back.take(rows)
-    is_meant = (there.dst == HOST) | works_between(profile, there, back)
-    is_meant &= (there.src != HOST) & ~_are_exchanged(profile, there, back)
+    works = kernel_ns(profile, there.dst, there.end_ns, back.start_ns) > 0
+    is_meant = (works | (there.dst == HOST)) & (there.src != HOST)
+    is_meant &= ~_are_exchanged(profile, there, back)
     there, back = there.take(is_meant), back.take(is_meant)
     for rows in groups(there.src, there.dst):
         src, dst = int(there.src[rows[0]]), int(there.dst[rows[0]])
@@ -120,28 +119,29 @@ def _are_exchanged(profile: Profile, there: Copies, back: Copies) -> npt.NDArray
     copies = moves(profile)
     exchanged = [np.empty((0, 3), np.int64)]
     for rows in groups(np.minimum(copies.src, copies.dst), np.maximum(copies.src, copies.dst)):
-        some = copies.take(rows)
-        if HOST in {some.src[0], some.dst[0]}:
+        if HOST in {copies.src[rows[0]], copies.dst[rows[0]]}:
             continue
-        place, is_first_way = np.arange(len(some)), some.src == some.src[0]
+        place, is_first_way = np.arange(len(rows)), copies.src[rows] == copies.src[rows[0]]
         # Of each copy, the last one before it in the other direction.
         one_way, other_way = (
             np.maximum.accumulate(np.where(is_way, place, -1))
             for is_way in (is_first_way, ~is_first_way)
         )
         opposite = np.where(is_first_way, other_way, one_way)
-        later = np.flatnonzero(opposite >= 0)
-        works = works_between(profile, some.take(opposite[later]), some.take(later))
-        exchanged.append(_keys(some.take(later[~works])))
-    keys = np.concatenate([*exchanged, _keys(there)])
+        has_one = opposite >= 0
+        sent, later = rows[opposite[has_one]], rows[has_one]
+        ends = copies.dst[sent], copies.end_ns[sent], copies.start_ns[later]
+        exchanged.append(_keys(copies, later[kernel_ns(profile, *ends) == 0]))
+    keys = np.concatenate([*exchanged, _keys(there, np.arange(len(there)))])
     _, number = np.unique(keys, axis=0, return_inverse=True)
     before, of_copies = np.split(number.reshape(-1), [len(keys) - len(there)])
     is_exchanged: npt.NDArray[np.bool_] = np.isin(of_copies, before)
-    return is_exchanged & works_between(profile, replace(there, dst=there.src), back)
+    return is_exchanged & (kernel_ns(profile, there.src, there.end_ns, back.start_ns) > 0)
 
 
-def _keys(copies: Copies) -> Int64s:
-    return np.stack([copies.start_ns, copies.src, copies.dst], axis=1).astype(np.int64)
+def _keys(copies: Copies, rows: Int64s) -> Int64s:
+    columns = copies.start_ns, copies.src, copies.dst
+    return np.stack([column[rows] for column in columns], axis=1).astype(np.int64)
 
 
 @once_per_profile
@@ -191,7 +191,8 @@ def turns(profile: Profile) -> list[tuple[Pairs, Row]]:
     copies = copies.take((copies.src != HOST) & (copies.dst != HOST))
     first, second = followers(copies)
     is_turn = copies.src[second] == copies.dst[first]
-    is_turn &= works_between(profile, copies.take(first), copies.take(second))
+    between = copies.end_ns[first], copies.start_ns[second]
+    is_turn &= kernel_ns(profile, copies.dst[first], *between) > 0
     there, back = copies.take(first[is_turn]), copies.take(second[is_turn])
     # Operations are no parts that can be placed: what `aten::to` copies there, its node of the
     # backward pass copies back, as it must.

@@ -15,9 +15,9 @@ from gpuprof.facts.copies import (
     Route,
     copy_rows,
     end_name,
-    running_on,
     transfer_rows,
     transfer_times,
+    transfers_by_route,
 )
 from gpuprof.facts.launches import activities
 from gpuprof.facts.metric_samples import METRIC_READS, mean_of
@@ -109,9 +109,9 @@ def exposed_by_route(scope: Scope) -> dict[Route, Intervals]:
     """When a device waits for copies, by their route."""
     device = scope.device.device_id
     return {
-        route: intersection(running_on(times, device, route), scope.device.exposed[TRANSFER])
-        for route, times in transfer_times(scope.profile.unrestricted).items()
-        if device in {route.src, route.dst} and device is not None
+        route: intersection(running, scope.device.exposed[TRANSFER])
+        for (route, end), running in transfer_times(scope.profile.unrestricted).items()
+        if end == device is not None
     }
 
 
@@ -143,9 +143,9 @@ def _of_kind(
         suggestion = pin or suggestion
     if needless is not None:
         suggestion = f"{needless.suggestion} ({needless.phrase})"
-    times = transfer_times(scope.profile.unrestricted)
+    rows = transfers_by_route(scope.profile.unrestricted)
     # From a single copy nothing follows for others.
-    is_single = not scope.has_steps and sum(len(times[route].start_ns) for route in routes) == 1
+    is_single = not scope.has_steps and sum(len(rows[route]) for route in routes) == 1
     return Finding(
         cause,
         scope,
@@ -312,9 +312,9 @@ def _unified(scope: Scope) -> Iterator[Finding]:
     """Pages of managed memory that migrate: kernels that touch them wait, busy as they look."""
     device = scope.device.device_id
     routes = {
-        route: intersection(running_on(times, device, route), scope.device.span)
-        for route, times in transfer_times(scope.profile.unrestricted).items()
-        if route.path == "uvm" and device is not None and device in {route.src, route.dst}
+        route: intersection(running, scope.device.span)
+        for (route, end), running in transfer_times(scope.profile.unrestricted).items()
+        if route.path == "uvm" and end == device is not None
     }
     if not routes:
         return
@@ -350,7 +350,7 @@ def migration_pauses(scope: Scope) -> Intervals:
     Where copies of pages run beside kernels, kernels wait for them as they look busy.
     """
     recorded = scope.profile.unrestricted
-    if not any(route.path == "uvm" for route in transfer_times(recorded)):
+    if not any(route.path == "uvm" for route in transfers_by_route(recorded)):
         return NOTHING
     start_ns = _migrations(recorded)[0]
     idle = scope.device.idle

@@ -12,7 +12,7 @@ from nsys_export import DEVICE, DTOH, HTOD, MEMCPY, PINNED, memcpy, write
 from recordings import trace
 
 from gpuprof import native
-from gpuprof.facts.copies import PATHS, copy_rows, sums_of, transfer_rows, transfer_times
+from gpuprof.facts.copies import PATHS, copy_rows, sums_of, transfer_rows, transfers_by_route
 from gpuprof.facts.moves import moves
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.selection import Selection
@@ -208,8 +208,8 @@ def test_times_of_routes_are_of_every_half(copies, pairs):
 
     times = [
         (*route, start)
-        for route, of_route in transfer_times(profile).items()
-        for start in of_route.start_ns.tolist()
+        for route, rows in transfers_by_route(profile).items()
+        for start in copy_rows(profile).start_ns[rows].tolist()
     ]
     sql = "SELECT src, dst, route, start_ns FROM memcpys WHERE is_transfer"
     assert sorted(times, key=str) == queried(profile, sql)
