@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -42,7 +42,6 @@ from gpuprof.model.intervals import (
     Intervals,
     covered_within,
     intersection,
-    runs,
     together,
     union,
 )
@@ -197,14 +196,18 @@ def _small_kernels(scope: Scope) -> Iterator[Finding]:
     # The kernels that start in some of the steps.
     work = activities(scope.profile.unrestricted)
     low, high = work.tables.get("kernels", (0, 0))
-    start, order = work.start_ns[low:high], _by_start(scope.profile)
+    start, duration_ns, device = (
+        column[low:high] for column in (work.start_ns, work.duration_ns, work.device)
+    )
+    order = _by_start(scope.profile)
     steps = np.unique(np.linspace(0, len(scope.start_ns) - 1, _SAMPLES, dtype=np.int64))
     borders = (scope.start_ns[steps], scope.end_ns[steps])
     first, last = (np.searchsorted(start, border, sorter=order) for border in borders)
-    rows = runs(first, last - first)
-    rows = low + (rows if order is None else order[rows])
-    rows = rows[work.device[rows] == scope.device.number]
-    durations = work.duration_ns[rows].astype(np.int64)
+    of_steps = [*map(slice, first.tolist(), last.tolist())]
+    rows: Sequence[Any] = of_steps if order is None else [order[some] for some in of_steps]
+    durations = np.concatenate(
+        [duration_ns[some][device[some] == scope.device.number] for some in rows]
+    ).astype(np.int64)
     is_many = len(durations) * len(scope.start_ns) >= _MANY * len(steps)
     if not is_many or median(durations) >= _SMALL_NS:
         return

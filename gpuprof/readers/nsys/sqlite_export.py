@@ -51,7 +51,7 @@ class SqliteExport(Export):
 
     def __init__(self, database: Path, path: Path, reader: str) -> None:
         self.path, self.reader = path, reader
-        self._file = open_sqlite(database, export_schema.KINDS)
+        self._file, self._decoded = open_sqlite(database, export_schema.KINDS), list[KeptColumns]()
         self.columns = {table: frozenset(names) for table, names in self._file.columns.items()}
         self.required = {
             table: frozenset(column.name for column in columns if column.is_required)
@@ -87,6 +87,7 @@ class SqliteExport(Export):
         rows, untimed = quoted(table), 1
         most_rows = self.most_rows.get(table, FIRST_ROWS + 1)
         if _FEW_ROWS < most_rows <= FIRST_ROWS:
+            self._decoded.append(self.stored(table))  # for who asks for these columns next
             return super().untimed(table)
         if most_rows > FIRST_ROWS:
             first = f'SELECT start, "end" FROM {rows} LIMIT {FIRST_ROWS}'
