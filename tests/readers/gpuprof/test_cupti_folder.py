@@ -65,15 +65,14 @@ def test_a_column_that_is_missing_is_named(tmp_path, table, column):
     assert caught.value.message == f"{path}, table {table}: it has no column {column}"
 
 
-@pytest.mark.parametrize("column", COLUMNS["kernels"])
 @pytest.mark.parametrize(
-    ("value", "holds"),
+    ("column", "value", "holds"),
     [
-        (None, "no value"),
-        ("many", "'many' (string)"),
-        (-1, "-1 (int64)"),
-        (1.5, "1.5 (double)"),
-        ([1], "[1] (list<element: int64>)"),
+        *((column, -1, "-1 (int64)") for column in COLUMNS["kernels"]),
+        ("start", None, "no value"),
+        ("start", "many", "'many' (string)"),
+        ("start", 1.5, "1.5 (double)"),
+        ("start", [1], "[1] (list<element: int64>)"),
     ],
     ids=str,
 )

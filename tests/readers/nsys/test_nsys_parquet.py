@@ -61,17 +61,16 @@ COLUMNS = [*kernel(0, 9)]
 DEVICE_ID = COLUMNS.index("deviceId")
 
 
-@pytest.mark.parametrize("column", COLUMNS)
 @pytest.mark.parametrize(
-    ("values", "holds"),
+    ("column", "values", "holds"),
     [
-        (["8", "soon"], "'soon' (string)"),
-        ([8.0, 1.5], "1.5 (double)"),
-        ([8.0, math.nan], "nan (double)"),
-        ([8.0, math.inf], "inf (double)"),
-        ([8.0, 2.0**63], "9.223372036854776e+18 (double)"),
-        ([Decimal("8.0"), Decimal("1.5")], "Decimal('1.5') (decimal128(2, 1))"),
-        ([b"8", b"\xff"], "b'\\xff' (binary)"),
+        *((column, ["8", "soon"], "'soon' (string)") for column in COLUMNS),
+        ("start", [8.0, 1.5], "1.5 (double)"),
+        ("start", [8.0, math.nan], "nan (double)"),
+        ("start", [8.0, math.inf], "inf (double)"),
+        ("start", [8.0, 2.0**63], "9.223372036854776e+18 (double)"),
+        ("start", [Decimal("8.0"), Decimal("1.5")], "Decimal('1.5') (decimal128(2, 1))"),
+        ("start", [b"8", b"\xff"], "b'\\xff' (binary)"),
     ],
     ids=str,
 )
