@@ -78,13 +78,20 @@ def differing(before, after):
     }
 
 
+@pytest.fixture(scope="module")
+def before(tmp_path_factory):
+    """What the profile holds where every value has its own type."""
+    return contents(written(tmp_path_factory.mktemp("before"), host(), gpu()))
+
+
 VALUES = [(2 * n + 1, name) for n, (_, values) in enumerate(EVENTS) for name in values]
 
 
 @EVERY_TYPE
 @pytest.mark.parametrize("changed", VALUES, ids=[f"{EVENTS[n // 2][0]}-{v}" for n, v in VALUES])
-def test_a_value_of_an_event_as_another_type_changes_that_event_alone(tmp_path, changed, value):
-    before = contents(written(tmp_path, host(), gpu()))
+def test_a_value_of_an_event_as_another_type_changes_that_event_alone(
+    tmp_path, before, changed, value
+):
     after = contents(written(tmp_path, host(), gpu(changed, value)))
 
     assert sum(differing(before, after).values()) <= 1
@@ -105,8 +112,7 @@ def test_a_number_of_an_event_is_read_of_numbers_alone(tmp_path, value):
 
 @EVERY_TYPE
 @pytest.mark.parametrize("name", OWN)
-def test_a_value_of_a_device_as_another_type_is_unknown(tmp_path, name, value):
-    before = contents(written(tmp_path, host(), gpu()))
+def test_a_value_of_a_device_as_another_type_is_unknown(tmp_path, before, name, value):
     after = contents(written(tmp_path, host(), gpu(own={name: value})))
 
     assert differing(before, after).keys() <= {"devices"}
@@ -116,8 +122,9 @@ def test_a_value_of_a_device_as_another_type_is_unknown(tmp_path, name, value):
 
 @EVERY_TYPE
 @pytest.mark.parametrize("name", ["step", "call"])
-def test_a_value_of_the_host_as_another_type_changes_nothing_of_the_gpu(tmp_path, name, value):
-    before = contents(written(tmp_path, host(), gpu()))
+def test_a_value_of_the_host_as_another_type_changes_nothing_of_the_gpu(
+    tmp_path, before, name, value
+):
     after = contents(written(tmp_path, host(**{name: value}), gpu()))
 
     assert differing(before, after).keys() <= {"nvtx_ranges", "api_calls"}
