@@ -66,6 +66,16 @@ def params(paths):
     ]
 
 
+def few_of_each_writer(paths, count):
+    """The smallest real files of each reader and version of its schema, of those that are read."""
+    rows, kept = expectations(), {}
+    for path in sorted(paths, key=lambda path: path.stat().st_size):
+        _, reader, *_, version, _, refusal = rows[name_of(path)]
+        if refusal == "-" and path.suffix not in TOOL_NEEDED:
+            kept.setdefault((reader, version), []).append(path)
+    return sorted(path for alike in kept.values() for path in alike[:count])
+
+
 def name_of(path):
     """A recording's path within the corpus or the checkout."""
     return str(path.relative_to(CORPUS if path.is_relative_to(CORPUS) else ROOT))

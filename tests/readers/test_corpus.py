@@ -15,6 +15,7 @@ from contract import (
     check_tables,
     corpus_files,
     expectations,
+    few_of_each_writer,
     figures,
     name_of,
     params,
@@ -97,10 +98,9 @@ def test_tables_of_a_real_file_keep_the_rules_of_the_data_model(real):
         check_tables(profile)
 
 
+@pytest.mark.parametrize("real", params(few_of_each_writer(FILES, 4)), indirect=True)
 def test_what_is_made_of_a_real_file_is_read_again(real, tmp_path):
     source, original, _ = real
-    if original is None:
-        pytest.skip("it is refused")
     path = tmp_path / "run.gpuprof"
     write(original, path)
 
