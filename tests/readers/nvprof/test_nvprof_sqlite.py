@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from nvprof_database import EPOCH_NS, PID, PREFIX, at, thread, write
+from table_rows import rows
 
 import gpuprof
 from gpuprof.base import kernel_names
@@ -20,243 +21,178 @@ DATABASES = sorted(path.name for path in CORPUS.iterdir()) if CORPUS.is_dir() el
 pytestmark = pytest.mark.usefixtures("engine")
 
 HTOD, DTOH, DTOD, PTOP = 1, 2, 8, 10
-PAGEABLE, PINNED, DEVICE = 1, 2, 3
+DEVICE = 3
 
 
-def _read(tmp_path, *arguments, **rows):
-    path = write(tmp_path / "run.nvvp", *arguments, **rows)
-    assert find_reader(path) is nvprof_sqlite.READER
-    return gpuprof.read_profile(path)
+@pytest.fixture
+def read(tmp_path):
+    """Write a database and read it."""
+
+    def of(*arguments, **tables):
+        path = write(tmp_path / "run.nvvp", *arguments, **tables)
+        assert find_reader(path) is nvprof_sqlite.READER
+        return gpuprof.read_profile(path)
+
+    return of
 
 
-def _rows(profile, table, *columns):
-    rows = profile.table(table).select(list(columns)).to_pylist()
-    return [tuple(row.values()) for row in rows]
+def test_kernel_gives_all_its_columns(read):
+    place = {"name": 2, "deviceId": 1, "contextId": 2, "streamId": 7, "correlationId": 30}
+    shape = {"gridX": 1, "gridY": 2, "gridZ": 3, "blockX": 4, "blockY": 5, "blockZ": 6}
+    sizes = {"registersPerThread": 8, "staticSharedMemory": 9, "dynamicSharedMemory": 10}
+    row = at(100, 250, **place, **shape, **sizes, graphNodeId=11)
 
-
-def test_kernel_gives_all_its_columns(tmp_path):
-    row = at(
-        *(100, 250),
-        name=2,
-        deviceId=1,
-        contextId=2,
-        streamId=7,
-        correlationId=30,
-        gridX=1,
-        gridY=2,
-        gridZ=3,
-        blockX=4,
-        blockY=5,
-        blockZ=6,
-        registersPerThread=8,
-        staticSharedMemory=9,
-        dynamicSharedMemory=10,
-        graphNodeId=11,
-    )
-    profile = _read(tmp_path, ["stencil"], concurrent_kernel=[row])
-
-    (kernel,) = profile.table("kernels").to_pylist()
+    (kernel,) = read(["stencil"], concurrent_kernel=[row]).table("kernels").to_pylist()
 
     assert kernel == {
-        "start_ns": 0,
-        "end_ns": 150,
-        "name": "stencil",
-        "process_id": None,
-        "device_id": 1,
-        "context_id": 2,
-        "stream_id": 7,
-        "correlation_id": 30,
-        "grid_x": 1,
-        "grid_y": 2,
-        "grid_z": 3,
-        "block_x": 4,
-        "block_y": 5,
-        "block_z": 6,
-        "registers_per_thread": 8,
-        "static_shared_memory_bytes": 9,
-        "dynamic_shared_memory_bytes": 10,
-        "graph_node_id": 11,
-    }
+        "start_ns": 0, "end_ns": 150, "name": "stencil", "process_id": None, "device_id": 1,
+        "context_id": 2, "stream_id": 7, "correlation_id": 30, "grid_x": 1, "grid_y": 2,
+        "grid_z": 3, "block_x": 4, "block_y": 5, "block_z": 6, "registers_per_thread": 8,
+        "static_shared_memory_bytes": 9, "dynamic_shared_memory_bytes": 10, "graph_node_id": 11,
+    }  # fmt: skip
 
 
-def test_kernels_of_both_tables_count_once_each(tmp_path):
-    profile = _read(
-        tmp_path,
+def test_kernels_of_both_tables_count_once_each(read):
+    profile = read(
         ["side", "alone"],
         concurrent_kernel=[at(0, 1, name=2), at(1, 2, name=2)],
         kernel=[at(2, 3, name=3)],
     )
 
-    assert _rows(profile, "kernels", "name") == [("side",), ("side",), ("alone",)]
+    assert rows(profile, "kernels", "name") == [("side",), ("side",), ("alone",)]
     assert profile.query("SELECT count(*) AS n FROM kernels")["n"].to_pylist() == [3]
 
 
-def test_kernel_names_are_demangled(tmp_path):
+def test_kernel_names_are_demangled(read):
     if kernel_names.demangled("_Z3fooIfLi5EEvPT_") == "_Z3fooIfLi5EEvPT_":
         pytest.skip("no C++ library here")
-    profile = _read(tmp_path, ["_Z3fooIfLi5EEvPT_"], kernel=[at(0, 1, name=2)])
+    profile = read(["_Z3fooIfLi5EEvPT_"], kernel=[at(0, 1, name=2)])
 
-    assert _rows(profile, "kernels", "name") == [("void foo<float, 5>(float*)",)]
+    assert rows(profile, "kernels", "name") == [("void foo<float, 5>(float*)",)]
     assert profile.origin.warnings == ()
 
 
-def test_names_that_nothing_can_demangle_stay_and_are_told(tmp_path, monkeypatch):
+def test_names_that_nothing_can_demangle_stay_and_are_told(read, monkeypatch):
     monkeypatch.setattr(kernel_names, "_library", lambda: None)
 
-    profile = _read(tmp_path, ["_Z3foov"], kernel=[at(0, 1, name=2)])
+    profile = read(["_Z3foov"], kernel=[at(0, 1, name=2)])
 
-    assert _rows(profile, "kernels", "name") == [("_Z3foov",)]
+    assert rows(profile, "kernels", "name") == [("_Z3foov",)]
     assert profile.origin.warnings == (
         "Some kernel names are as the compiler mangled them: nothing here reads them.",
     )
 
 
-def test_peer_copies_live_in_a_table_of_their_own(tmp_path):
-    pushed = {"deviceId": 0, "srcDeviceId": 0, "dstDeviceId": 1}
-    pulled = {"deviceId": 0, "srcDeviceId": 1, "dstDeviceId": 0}
-    memory = {"srcKind": DEVICE, "dstKind": DEVICE}
-    profile = _read(
-        tmp_path,
-        memcpy=[at(0, 5, copyKind=HTOD, bytes=10, srcKind=PAGEABLE, dstKind=DEVICE)],
-        memcpy2=[
-            at(5, 9, copyKind=PTOP, bytes=20, **pushed, **memory),
-            at(9, 12, copyKind=PTOP, bytes=30, **pulled, **memory),
-        ],
-    )
-
-    assert _rows(
-        profile, "memcpys", "memcpy_kind", "bytes", "src_device_id", "dst_device_id", "path"
-    ) == [
-        ("HtoD", 10, None, 0, None),
-        ("PtoP", 20, 0, 1, "direct"),
-        ("PtoP", 30, 1, 0, "direct"),
-    ]
-
-
-def test_device_of_a_copy_is_where_its_memory_lies(tmp_path):
-    kinds = {HTOD: (None, 3), DTOH: (3, None), DTOD: (3, 3)}
-    copies = [at(kind, 20, copyKind=kind, deviceId=3, bytes=1) for kind in kinds]
-
-    profile = _read(tmp_path, memcpy=copies)
-
-    assert _rows(profile, "memcpys", "src_device_id", "dst_device_id") == list(kinds.values())
-
-
-def test_staged_pairs_of_one_correlation_are_a_peer_copy(tmp_path):
+def test_copies_of_both_tables_lie_where_their_memory_does(read):
+    """The halves of a staged copy carry one number."""
     half = {"bytes": 64, "srcKind": DEVICE, "dstKind": DEVICE, "correlationId": 9}
-    profile = _read(
-        tmp_path,
+    pushed, pulled = {"srcDeviceId": 0, "dstDeviceId": 1}, {"srcDeviceId": 1, "dstDeviceId": 0}
+    profile = read(
         memcpy=[
-            at(0, 5, copyKind=DTOH, deviceId=1, **half),
-            at(5, 9, copyKind=HTOD, deviceId=0, **half),
+            at(0, 5, copyKind=HTOD, deviceId=3, bytes=1),
+            at(1, 5, copyKind=DTOH, deviceId=3, bytes=2),
+            at(2, 5, copyKind=DTOD, deviceId=3, bytes=3),
+            at(3, 5, copyKind=77, bytes=4),
+            at(6, 9, copyKind=DTOH, deviceId=1, **half),
+            at(9, 12, copyKind=HTOD, deviceId=0, **half),
+        ],
+        memcpy2=[
+            at(4, 9, copyKind=PTOP, bytes=5, **pushed),
+            at(5, 9, copyKind=PTOP, bytes=6, **pulled),
         ],
     )
 
-    assert _rows(profile, "memcpys", "memcpy_kind", "src_device_id", "dst_device_id", "path") == [
-        ("DtoH", 1, 0, "staged"),
-        ("HtoD", 1, 0, "staged"),
+    columns = ("memcpy_kind", "bytes", "src_device_id", "dst_device_id", "path")
+    assert rows(profile, "memcpys", *columns) == [
+        ("HtoD", 1, None, 3, None),
+        ("DtoH", 2, 3, None, None),
+        ("DtoD", 3, 3, 3, None),
+        ("unknown", 4, None, None, None),
+        ("PtoP", 5, 0, 1, "direct"),
+        ("PtoP", 6, 1, 0, "direct"),
+        ("DtoH", 64, 1, 0, "staged"),
+        ("HtoD", 64, 1, 0, "staged"),
     ]
 
 
-def test_memory_kinds_are_cuptis_not_those_of_nsys(tmp_path):
-    kinds = {
-        0: "unknown",
-        PAGEABLE: "pageable",
-        PINNED: "pinned",
-        DEVICE: "device",
-        4: "array",
-        5: "managed",
-        99: "unknown",
-    }
-    copies = [
-        at(n, n + 1, copyKind=HTOD, srcKind=number, dstKind=DEVICE, bytes=1)
-        for n, number in enumerate(kinds)
-    ]
+def test_memory_kinds_are_cuptis_not_those_of_nsys(read):
+    kinds = {0: "unknown", 1: "pageable", 2: "pinned", DEVICE: "device", 4: "array", 5: "managed"}
+    kinds[99] = "unknown"
+    copies = [at(n, n + 1, copyKind=HTOD, srcKind=number) for n, number in enumerate(kinds)]
 
-    profile = _read(tmp_path, memcpy=copies, memset=[at(0, 1, bytes=4, memoryKind=DEVICE)])
+    profile = read(memcpy=copies, memset=[at(0, 1, bytes=4, memoryKind=DEVICE)])
 
-    assert _rows(profile, "memcpys", "src_memory_kind") == [(word,) for word in kinds.values()]
-    assert _rows(profile, "memsets", "memory_kind", "bytes") == [("device", 4)]
+    assert rows(profile, "memcpys", "src_memory_kind") == [(word,) for word in kinds.values()]
+    assert rows(profile, "memsets", "memory_kind", "bytes") == [("device", 4)]
 
 
-def test_unknown_kinds_of_copies_are_kept(tmp_path):
-    profile = _read(tmp_path, memcpy=[at(0, 1, copyKind=77, bytes=5)])
-
-    assert _rows(profile, "memcpys", "memcpy_kind", "bytes") == [("unknown", 5)]
-
-
-def test_times_stay_exact_integers_since_the_first_activity(tmp_path):
-    profile = _read(
-        tmp_path,
+def test_times_stay_exact_integers_since_the_first_activity(read):
+    profile = read(
         ["f"],
         kernel=[at(31, 62, name=2)],
         runtime=[at(0, 7, cbid=211, processId=PID)],
     )
 
-    assert _rows(profile, "kernels", "start_ns", "end_ns") == [(31, 62)]
-    assert _rows(profile, "api_calls", "start_ns", "end_ns") == [(0, 7)]
+    assert rows(profile, "kernels", "start_ns", "end_ns") == [(31, 62)]
+    assert rows(profile, "api_calls", "start_ns", "end_ns") == [(0, 7)]
     assert profile.origin.epoch_ns == EPOCH_NS
     assert profile.origin.recorded_at == "2022-04-29T04:26:02Z"
 
 
-def test_a_clock_that_counts_from_the_machines_start_gives_no_date(tmp_path):
+def test_a_clock_that_counts_from_the_machines_start_gives_no_date(read):
     row = {"start": 541_004_026_277_019, "end": 541_004_026_277_020, "name": 2}
-    profile = _read(tmp_path, ["f"], kernel=[row])
+    profile = read(["f"], kernel=[row])
 
-    assert _rows(profile, "kernels", "start_ns", "end_ns") == [(0, 1)]
+    assert rows(profile, "kernels", "start_ns", "end_ns") == [(0, 1)]
     assert (profile.origin.epoch_ns, profile.origin.recorded_at) == (None, None)
 
 
-def test_records_without_times_are_left_out_counted_and_told(tmp_path):
+def test_records_without_times_are_left_out_counted_and_told(read):
     untimed = {"start": 0, "end": 0, "name": 2}
     unended = {"start": EPOCH_NS, "end": 0, "name": 2}
-    profile = _read(
-        tmp_path,
+    profile = read(
         ["f"],
         kernel=[untimed, unended, at(5, 5, name=2)],
         memcpy2=[{"start": 0, "end": 0, "copyKind": PTOP}],
     )
 
-    assert _rows(profile, "kernels", "start_ns", "end_ns") == [(0, 0)]
+    assert rows(profile, "kernels", "start_ns", "end_ns") == [(0, 0)]
     assert profile.origin.warnings == (
         "3 records without times left out: when they ran could not be collected",
     )
 
 
-def test_api_calls_have_names_threads_and_processes(tmp_path):
+def test_api_calls_have_names_threads_and_processes(read):
     call = {"processId": PID, "threadId": -7, "correlationId": 3}
-    profile = _read(
-        tmp_path,
+    profile = read(
         ["f"],
         kernel=[at(0, 1, name=2)],
         runtime=[at(0, 1, cbid=211, **call), at(1, 2, cbid=99999, **call)],
         driver=[at(2, 3, cbid=1, **call)],
     )
 
-    assert _rows(
+    assert rows(
         profile, "api_calls", "api", "name", "process_id", "thread_id", "correlation_id"
     ) == [
         ("runtime", "cudaLaunchKernel", PID, -7, 3),
         ("runtime", "runtime call 99999", PID, -7, 3),
         ("driver", "cuInit", PID, -7, 3),
     ]
-    assert _rows(profile, "kernels", "process_id") == [(PID,)]
+    assert rows(profile, "kernels", "process_id") == [(PID,)]
 
 
-def test_process_and_command_come_from_the_files_own_names(tmp_path):
+def test_process_and_command_come_from_the_files_own_names(read):
     names = [
         {"objectKind": 1, "objectId": PID.to_bytes(4, "little") + bytes(8), "name": 2},
         {"objectKind": 2, "objectId": thread(5), "name": 3},
     ]
-    profile = _read(
-        tmp_path, ["python train.py", "worker", "f"], name=names, kernel=[at(0, 1, name=4)]
-    )
+    profile = read(["python train.py", "worker", "f"], name=names, kernel=[at(0, 1, name=4)])
 
-    assert _rows(profile, "runs", "process_id", "command") == [(PID, "python train.py")]
+    assert rows(profile, "runs", "process_id", "command") == [(PID, "python train.py")]
     assert profile.origin.command == "python train.py"
 
 
-def test_ranges_join_the_records_that_open_and_close_them(tmp_path):
+def test_ranges_join_the_records_that_open_and_close_them(read):
     opens, closes, marks = 2, 4, 1
     records = [
         (opens, 10, 1, 2, thread(-5), 2, 4),
@@ -274,9 +210,9 @@ def test_ranges_join_the_records_that_open_and_close_them(tmp_path):
         for flags, time, *rest in records
     ]
 
-    profile = _read(tmp_path, ["outer", "inner", "NCCL"], marker=marker)
+    profile = read(["outer", "inner", "NCCL"], marker=marker)
 
-    assert _rows(
+    assert rows(
         profile, "nvtx_ranges", "start_ns", "end_ns", "text", "domain", "range_kind", "thread_id"
     ) == [
         (0, 10, "outer", "NCCL", "push_pop", -5),
@@ -288,7 +224,7 @@ def test_ranges_join_the_records_that_open_and_close_them(tmp_path):
     assert profile.origin.warnings == ("What GPUs did is unknown: no CUDA call was recorded",)
 
 
-def test_a_range_ends_where_its_id_is_closed_next(tmp_path):
+def test_a_range_ends_where_its_id_is_closed_next(read):
     opens, closes = 2, 4
     records = [(opens, 10, 1), (opens, 12, 2), (closes, 20, 1), (opens, 30, 1), (closes, 40, 1)]
     common = {"objectKind": 2, "objectId": thread(5), "name": 2}
@@ -297,54 +233,40 @@ def test_a_range_ends_where_its_id_is_closed_next(tmp_path):
         for flags, time, number in records
     ]
 
-    profile = _read(tmp_path, ["step"], marker=marker)
+    profile = read(["step"], marker=marker)
 
-    assert _rows(profile, "nvtx_ranges", "start_ns", "end_ns") == [(0, 10), (20, 30)]
+    assert rows(profile, "nvtx_ranges", "start_ns", "end_ns") == [(0, 10), (20, 30)]
 
 
-def test_page_faults_of_unified_memory_are_counted(tmp_path):
-    profile = _read(
-        tmp_path,
+def test_counters_of_unified_memory_are_page_faults_or_copies(read):
+    place = {"srcId": 0, "dstId": 1, "processId": PID}
+    profile = read(
         unified_memory_counter=[
             at(0, 5, counterKind=4, value=23, srcId=1, dstId=0, processId=PID),
             # Of the CPU's faults the value is an address, and the end means nothing.
             at(7, 0, counterKind=3, value=0x5E0000, srcId=0, dstId=0, processId=PID) | {"end": 0},
-            at(8, 9, counterKind=1, value=4096, srcId=0, dstId=1, processId=PID),
+            at(8, 9, counterKind=1, value=4096, **place),
+            at(9, 10, counterKind=2, value=8192, **place),
+            at(10, 11, counterKind=8, value=16384, **place),
         ],
     )
 
     columns = ("start_ns", "end_ns", "processor", "device_id", "process_id", "faults")
-    assert _rows(profile, "page_faults", *columns) == [
+    assert rows(profile, "page_faults", *columns) == [
         (0, 5, "gpu", 1, PID, 23),
         (7, 7, "cpu", None, PID, 1),
     ]
     assert not any("without times" in warning for warning in profile.origin.warnings)
-
-
-def test_migrations_of_unified_memory_are_copies_and_faults_are_not(tmp_path):
-    place = {"srcId": 0, "dstId": 1, "processId": PID}
-    profile = _read(
-        tmp_path,
-        unified_memory_counter=[
-            at(0, 5, counterKind=1, value=4096, **place),
-            at(5, 9, counterKind=2, value=8192, **place),
-            at(9, 10, counterKind=8, value=16384, **place),
-            at(10, 11, counterKind=3, value=1, **place),
-        ],
-    )
-
-    assert _rows(
-        profile, "memcpys", "memcpy_kind", "bytes", "device_id", "src_device_id", "dst_device_id"
-    ) == [
+    columns = ("memcpy_kind", "bytes", "device_id", "src_device_id", "dst_device_id")
+    assert rows(profile, "memcpys", *columns) == [
         ("UVM_HtoD", 4096, 1, None, 1),
         ("UVM_DtoH", 8192, 0, 0, None),
         ("UVM_DtoD", 16384, 1, 0, 1),
     ]
 
 
-def test_synchronizations_find_their_device_by_their_context(tmp_path):
-    profile = _read(
-        tmp_path,
+def test_synchronizations_find_their_device_by_their_context(read):
+    profile = read(
         ["f"],
         kernel=[at(0, 1, name=2)],
         context=[{"contextId": 2, "deviceId": 1}],
@@ -354,17 +276,16 @@ def test_synchronizations_find_their_device_by_their_context(tmp_path):
         ],
     )
 
-    assert _rows(profile, "synchronizations", "sync_kind", "device_id", "stream_id") == [
+    assert rows(profile, "synchronizations", "sync_kind", "device_id", "stream_id") == [
         ("stream", 1, 7),
         ("context", 1, None),
     ]
 
 
-def test_a_stream_wait_names_the_stream_on_which_its_event_was_recorded_last(tmp_path):
+def test_a_stream_wait_names_the_stream_on_which_its_event_was_recorded_last(read):
     """As MXNet's NCCL does in a real file: one event is recorded on one stream after another."""
     wait = {"type": 2, "contextId": 2, "cudaEventId": 167}
-    profile = _read(
-        tmp_path,
+    profile = read(
         ["f"],
         kernel=[at(0, 1, name=2)],
         context=[{"contextId": 1, "deviceId": 0}, {"contextId": 2, "deviceId": 1}],
@@ -382,24 +303,23 @@ def test_a_stream_wait_names_the_stream_on_which_its_event_was_recorded_last(tmp
     )
 
     columns = ("device_id", "stream_id", "event_id", "src_device_id", "src_stream_id")
-    assert _rows(profile, "synchronizations", *columns) == [
+    assert rows(profile, "synchronizations", *columns) == [
         (1, 22, 167, None, None),
         (1, 22, 167, 0, 14),
         (0, 14, 167, 1, 22),
         (1, 22, None, None, None),
     ]
     events = ("device_id", "stream_id", "correlation_id", "event_id")
-    assert sorted(_rows(profile, "cuda_events", *events)) == [
+    assert sorted(rows(profile, "cuda_events", *events)) == [
         (0, 14, 2587, 167),
         (1, 22, 2628, 167),
     ]
 
 
-def test_overheads_are_of_the_profiler_or_of_cuda(tmp_path):
+def test_overheads_are_of_the_profiler_or_of_cuda(read):
     process, thread = PID.to_bytes(4, "little") + bytes(9), PID.to_bytes(4, "little")
     thread += (77).to_bytes(4, "little") + bytes(5)
-    profile = _read(
-        tmp_path,
+    profile = read(
         ["f"],
         kernel=[at(5, 9, name=2)],
         overhead=[
@@ -412,17 +332,16 @@ def test_overheads_are_of_the_profiler_or_of_cuda(tmp_path):
 
     columns = ("start_ns", "source", "name", "process_id", "thread_id")
     # The origin is that of what the program did.
-    assert _rows(profile, "overheads", *columns) == [
+    assert rows(profile, "overheads", *columns) == [
         (-4, "profiler", "CUPTI instrumentation", PID, None),
         (-3, "cuda", "Driver compiler", PID, 77),
         (1, "profiler", None, PID, 77),
     ]
 
 
-def test_devices_are_those_that_cuda_saw(tmp_path):
+def test_devices_are_those_that_cuda_saw(read):
     common = {"name": 2, "computeCapabilityMajor": 7, "globalMemoryBandwidth": 898_048_000}
-    profile = _read(
-        tmp_path,
+    profile = read(
         ["Tesla V100", "f"],
         kernel=[at(0, 1, name=3)],
         device=[
@@ -431,15 +350,10 @@ def test_devices_are_those_that_cuda_saw(tmp_path):
         ],
     )
 
-    assert _rows(
-        profile,
-        "devices",
-        "device_id",
-        "name",
-        "total_memory_bytes",
-        "memory_bandwidth_bytes_per_s",
-        "compute_capability",
-    ) == [(0, "Tesla V100", 34_089_926_656, 898_048_000_000, "7.0")]
+    columns = ("device_id", "name", "total_memory_bytes", "memory_bandwidth_bytes_per_s")
+    assert rows(profile, "devices", *columns, "compute_capability") == [
+        (0, "Tesla V100", 34_089_926_656, 898_048_000_000, "7.0")
+    ]
 
 
 def test_tables_that_older_versions_lack_may_be_absent(tmp_path):
@@ -460,8 +374,8 @@ def test_tables_that_older_versions_lack_may_be_absent(tmp_path):
     assert not profile.has("devices")
 
 
-def test_metrics_recorded_beside_times_are_a_doubt(tmp_path):
-    profile = _read(tmp_path, ["f"], kernel=[at(0, 1, name=2)], metric=[{"id": 1}])
+def test_metrics_recorded_beside_times_are_a_doubt(read):
+    profile = read(["f"], kernel=[at(0, 1, name=2)], metric=[{"id": 1}])
 
     assert profile.origin.warnings == (
         (
@@ -491,8 +405,8 @@ def test_real_database_equals_what_sqlite_says(name):
         origin = _origin(database)
         for table, sql in SAID.items():
             columns, said = _said(database, sql, origin)
-            rows = _rows(profile, table, *columns) if profile.has(table) else []
-            assert sorted(rows, key=repr) == sorted(said, key=repr), table
+            found = rows(profile, table, *columns) if profile.has(table) else []
+            assert sorted(found, key=repr) == sorted(said, key=repr), table
     if profile.has("api_calls"):
         names = set(profile.table("api_calls")["name"].to_pylist())
         assert all(name.startswith("cu") and " call " not in name for name in names)
