@@ -22,12 +22,12 @@ from gpuprof.readers.sqlite import source as sqlite_source
 BROKEN = Path(__file__).parent / "broken"
 EXPECTATIONS = Path(__file__).parent / "expectations" / "broken.tsv"
 HEADINGS = ("file", "outcome", "message", "hint")
-# Read as far as it goes, with a note that the rest is missing.
+# Read as far as it goes, with a note that the rest is missing: what remains.
 READ = {
-    "nsys-stats-cut-in-row.csv",
-    "nvprof-csv-cut-in-row.csv",
-    "nvprof-text-cut-in-row.txt",
-    "nvprof-trace-cut-in-row.csv",
+    "nsys-stats-cut-in-row.csv": {"activity_summary": 1},
+    "nvprof-csv-cut-in-row.csv": {"activity_summary": 1},
+    "nvprof-text-cut-in-row.txt": {"activity_summary": 1},
+    "nvprof-trace-cut-in-row.csv": {"kernels": 0, "memcpys": 1, "memsets": 0},
 }
 FAULTS = sorted(path.name for path in BROKEN.iterdir())
 # Only nsys itself can say what is wrong with these.
@@ -80,6 +80,14 @@ def test_fault_says_what_where_and_what_to_do(name):
     assert message
     assert "\n" not in message + hint
     assert hint != "None"
+
+
+@pytest.mark.parametrize("name", READ)
+def test_rows_before_the_one_that_was_cut_are_read(name):
+    profile = read_profile(BROKEN / name)
+
+    counts = {table: profile.table(table).num_rows for table in profile.sources}
+    assert counts == counts | READ[name]
 
 
 def test_every_format_has_faults():

@@ -1,15 +1,11 @@
 """Summaries that nvprof prints as CSV, and tables that people made of its text."""
 
-from pathlib import Path
-
 import pytest
+from table_rows import rows
 
 import gpuprof
 from gpuprof.readers import find_reader
 from gpuprof.readers.nvprof import csv_summary as nvprof_csv
-
-HERE = Path(__file__).parents[1]
-BROKEN = HERE / "broken"
 
 RESULT = (
     "==4711== NVPROF is profiling process 4711, command: ./stencil 10\n"
@@ -30,16 +26,7 @@ EXPECTED_ROWS = [
     ("memcpy", "HtoD", 5, 2_500_000, 500_000, 544, 1_000_000, 0.25),
     ("api", "cudaMalloc", 2, 9_000_000, 4_500_000, 1_000, 8_999_000, 1.0),
 ]
-COLUMNS = (
-    "activity_kind",
-    "name",
-    "calls",
-    "total_ns",
-    "mean_ns",
-    "min_ns",
-    "max_ns",
-    "printed_share",
-)
+COLUMNS = ("activity_kind", "name", "calls", "total_ns", "mean_ns", "min_ns", "max_ns")
 
 
 def _read(tmp_path, text):
@@ -50,8 +37,7 @@ def _read(tmp_path, text):
 
 
 def _rows(profile):
-    rows = profile.table("activity_summary").to_pylist()
-    return [tuple(row[name] for name in COLUMNS) for row in rows]
+    return rows(profile, "activity_summary", *COLUMNS, "printed_share")
 
 
 @pytest.mark.parametrize(
@@ -117,18 +103,6 @@ def test_migrations_have_calls_and_bytes_but_no_time(tmp_path):
 
     profile = _read(tmp_path, text)
 
-    row = profile.table("activity_summary").to_pylist()[-1]
-    assert (row["name"], row["calls"], row["bytes"], row["total_ns"]) == (
-        "UVM_HtoD",
-        31,
-        896 * 1024,
-        None,
-    )
+    migrations = rows(profile, "activity_summary", "name", "calls", "bytes", "total_ns")[-1]
+    assert migrations == ("UVM_HtoD", 31, 896 * 1024, None)
     assert profile.table("devices")["name"].to_pylist() == ["TITAN Xp"]
-
-
-def test_log_cut_off_in_a_row_says_so():
-    profile = gpuprof.read_profile(BROKEN / "nvprof-csv-cut-in-row.csv")
-
-    assert [row[1] for row in _rows(profile)] == ["stencil(float*, int)"]
-    assert profile.origin.warnings == ("The log is cut off in its last row, which is left out.",)
