@@ -56,11 +56,11 @@ def test_runs_without_spread_have_an_interval_without_width():
 def test_intervals_cover_as_often_as_they_say():
     rng = np.random.default_rng(1)
     hits = 0
-    for _ in range(200):
+    for _ in range(100):
         low, high = median_interval(rng.normal(size=15).tolist())
         hits += low <= 0 <= high
 
-    assert hits / 200 >= 0.9
+    assert hits / 100 >= 0.9
 
 
 @pytest.mark.parametrize(("runs", "share"), [(1, 0), (2, 0.5), (5, 0.9375), (6, 0.96875)])
@@ -113,7 +113,7 @@ def walks(dependence, count, number):
 
 @pytest.mark.parametrize(("dependence", "least"), [(0.0, 0.90), (0.5, 0.85)])
 def test_intervals_of_steps_hold_the_true_median_as_often_as_they_say(dependence, least):
-    intervals = [step_interval(series) for series in walks(dependence, 200, 250)]
+    intervals = [step_interval(series) for series in walks(dependence, 100, 250)]
 
     assert least <= np.mean([low <= 0 <= high for low, high in intervals]) <= 0.99
 

@@ -192,7 +192,7 @@ EVENTS = st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=100)
 @given(
     st.lists(EVENTS, max_size=6),
     st.integers(1, 4),

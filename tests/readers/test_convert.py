@@ -68,7 +68,7 @@ ORIGINS = st.builds(
 
 
 @pytest.mark.parametrize("table", schema.TABLES, ids=lambda table: table.name)
-@settings(max_examples=30)
+@settings(max_examples=12)
 @given(data=st.data())
 def test_a_drawn_table_comes_back(table, data):
     origin = data.draw(ORIGINS)

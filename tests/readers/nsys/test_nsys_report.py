@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import commands
 import nsys_report_file as drawn
 import pytest
+from table_rows import rows
 
 from gpuprof import native
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError, GpuprofError, InputError
@@ -20,7 +21,6 @@ from gpuprof.readers import read_profile
 from gpuprof.readers.nsys_report import reader
 from gpuprof.readers.nsys_report.file import Report
 from gpuprof.readers.nsys_report.layout import LAYOUT
-from gpuprof.readers.nsys_report.survey import survey_of
 
 SHARED = Path(__file__).parents[4] / "shared"
 # One is a database with the suffix of a report.
@@ -31,6 +31,7 @@ PAIRS = sorted(SHARED.glob("nsys-pairs/*.nsys-rep"))
 SAMPLE = Path(__file__).parents[3] / "sample_logs/nsys/2023.4.4/steps.nsys-rep"
 KERNEL, COPY, SYNC = drawn.KERNEL, drawn.COPY, drawn.SYNCHRONIZATION
 DEVICE_MEMORY = ((4, 2), (5, 2))
+_size, _name = (lambda path: path.stat().st_size), (lambda path: path.name)
 compiled = pytest.mark.skipif(native.library() is None, reason="nothing was compiled here")
 
 
@@ -50,10 +51,6 @@ def read(tmp_path):
         return read_profile(path)
 
     return of
-
-
-def rows(profile, table, *columns):
-    return list(zip(*(profile.table(table)[name].to_pylist() for name in columns), strict=True))
 
 
 def test_a_report_gives_its_tables_and_where_it_came_from(read):
@@ -263,7 +260,6 @@ def test_a_recording_of_nothing_is_empty(tmp_path):
 
 BOMB = drawn.varint(12) + drawn.varint(1 << 60) + b"\0" * 12
 WHOLE = drawn.report()
-EVENT = drawn.message((1, drawn.message(*drawn.EVENTS[2])))
 SECTIONS = [("Raw Sampling Data", b"QDTEXT00" + bytes(40)), ("UI Data", b"\x32\x011")]
 
 
@@ -524,13 +520,13 @@ class TestDecoders:
         chance = random.Random(5)  # noqa: S311 - inputs of a test
         whole = drawn.block(*((1, event) for event in (*drawn.EVENTS, *drawn.EVENTS)))
         outcomes = Counter()
-        for _ in range(3_000):
+        for _ in range(1_000):
             data = bytearray(whole * chance.randint(1, 2))
             for _ in range(chance.randint(0, 3)):
                 data[chance.randrange(len(data))] = chance.randrange(256)
             del data[chance.randint(len(data) // 2, 3 * len(data)) :]
             outcomes[self.check(bytes(data))] += 1
-        assert min(outcomes[True], outcomes[False]) > 300
+        assert min(outcomes[True], outcomes[False]) > 100
 
     def test_matches_of_lz4_that_overlap_are_unpacked(self):
         packed = b"\x1fa\x01\x00\xff\x05" + b"\x50bcdef"
@@ -539,8 +535,8 @@ class TestDecoders:
 
         assert inflated == b"a" * (size - 5) + b"bcdef"
 
-    # Python takes a quarter of a minute for the next one.
-    @pytest.mark.parametrize("path", [*CORPUS[:5], *PAIRS[:3]], ids=lambda path: path.name)
+    # Python takes a quarter of a minute for larger ones.
+    @pytest.mark.parametrize("path", sorted([*CORPUS, *PAIRS], key=_size)[:6], ids=_name)
     def test_real_reports_have_equal_answers(self, path, monkeypatch):
         expected = read_profile(path)
         monkeypatch.setattr(nsys_reports, "library", lambda: None)
@@ -563,9 +559,7 @@ def check_equal(profile, truth):
 
 @pytest.mark.profilers
 @pytest.mark.skipif(shutil.which("nsys") is None, reason="nsys is not installed")
-@pytest.mark.parametrize(
-    "path", [*CORPUS, *([SAMPLE] if SAMPLE.exists() else [])], ids=lambda path: path.name
-)
+@pytest.mark.parametrize("path", [*CORPUS, *([SAMPLE] if SAMPLE.exists() else [])], ids=_name)
 def test_every_table_equals_what_nsys_exports(path):
     try:
         truth = read_profile(path, "nsys-export")
@@ -584,7 +578,7 @@ def test_every_table_equals_what_nsys_exports(path):
 
 
 @pytest.mark.skipif(not PAIRS, reason="the recordings are not on this machine")
-@pytest.mark.parametrize("path", PAIRS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", PAIRS, ids=_name)
 def test_every_table_equals_the_export_of_the_nsys_that_recorded(path):
     profile, truth = read_profile(path), read_profile(path.with_suffix(".sqlite"))
 
@@ -592,17 +586,3 @@ def test_every_table_equals_the_export_of_the_nsys_that_recorded(path):
     assert (profile.origin.epoch_ns, profile.origin.command) == (
         truth.origin.epoch_ns, truth.origin.command,
     )  # fmt: skip
-
-
-@pytest.mark.skipif(not CORPUS, reason="the recordings are not on this machine")
-@pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.name)
-def test_every_real_report_passes_its_checks(path):
-    survey = survey_of(Report(path))  # the declared counts are met
-
-    assert survey.counts.total() > 0
-    try:
-        profile = read_profile(path)
-    except EmptyRecordingError:
-        return
-    assert not [n for n in profile.origin.warnings if n.startswith(("Read through", "Reports of"))]
-    assert not [note for note in profile.origin.warnings if "out of order" in note]
