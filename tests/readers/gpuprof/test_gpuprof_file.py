@@ -30,7 +30,6 @@ from gpuprof.readers.gpuprof import write_gpuprof_file
 from gpuprof.readers.gpuprof.gpuprof_file import HEADER
 from gpuprof.readers.gpuprof.write_gpuprof_file import write
 
-CORPUS = Path(__file__).parents[4] / "shared" / "corpus"
 ORIGIN = Origin(
     Path("/home/someone/train.sqlite"),
     "nsys-sqlite",
@@ -62,6 +61,13 @@ def written(folder, profile=RECORDING):
     path = folder / "run.gpuprof"
     write(profile, path)
     return path
+
+
+def refusal(path):
+    """What is said of a file that is read as one of gpuprof and cannot be."""
+    with pytest.raises(CorruptFileError) as caught:
+        read_profile(path, "gpuprof")
+    return caught.value.message
 
 
 def test_a_file_without_the_version_that_exported_is_read(tmp_path):
@@ -167,8 +173,7 @@ def test_a_file_cut_off_anywhere_is_refused(tmp_path):
     path = tmp_path / "cut.gpuprof"
     for length in range(64, len(whole), 997):
         path.write_bytes(whole[:length])
-        with pytest.raises(CorruptFileError, match="cut short or damaged"):
-            read_profile(path)
+        assert "cut short or damaged" in refusal(path)
 
 
 def repacked(path, members):
@@ -187,12 +192,7 @@ def repacked(path, members):
 def test_a_header_that_breaks_its_rules_is_refused(tmp_path, header):
     path = repacked(written(tmp_path), {HEADER: header})
 
-    with pytest.raises(
-        CorruptFileError, match=r"gpuprof\.json in it is missing or broken"
-    ) as caught:
-        read_profile(path, "gpuprof")
-
-    assert caught.value.hint
+    assert "gpuprof.json in it is missing or broken" in refusal(path)
 
 
 @pytest.mark.parametrize(
@@ -206,8 +206,7 @@ def test_a_list_of_members_that_cannot_be_read_is_refused(tmp_path, place, byte)
     data[last + place] = byte
     path.write_bytes(data)
 
-    with pytest.raises(CorruptFileError, match="the file is cut short or damaged"):
-        read_profile(path, "gpuprof")
+    assert "the file is cut short or damaged" in refusal(path)
 
 
 def test_a_table_that_this_version_does_not_know_is_left_alone(tmp_path):
@@ -230,21 +229,11 @@ def test_any_damage_is_told_as_a_gpuprof_error_or_changes_nothing(tmp_path):
         assert found.equals(read_profile(written(tmp_path)).table("kernels"))
 
 
-@pytest.mark.parametrize("cut", [1, 100])
-def test_a_file_that_lost_its_beginning_is_refused(tmp_path, cut):
-    path = tmp_path / "cut.gpuprof"
-    path.write_bytes(written(tmp_path).read_bytes()[cut:])
-
-    with pytest.raises(CorruptFileError):
-        read_profile(path, "gpuprof")
-
-
 def test_a_table_whose_column_has_no_readable_name_is_refused(tmp_path):
     path = written(tmp_path)
     path.write_bytes(path.read_bytes().replace(b"device_id", b"device_\xdd\xdd"))
 
-    with pytest.raises(CorruptFileError, match="its table kernels is damaged"):
-        read_profile(path)
+    assert "its table kernels is damaged" in refusal(path)
 
 
 def test_the_environment_and_the_host_of_a_recording_do_not_travel(tmp_path):
@@ -285,11 +274,8 @@ def test_the_environment_and_the_host_of_a_recording_do_not_travel(tmp_path):
 def test_a_value_of_another_type_is_named_with_its_place(tmp_path, values, holds):
     path = own_files.changed(written(tmp_path), memcpys=sized(values))
 
-    with pytest.raises(CorruptFileError) as caught:
-        read_profile(path)
-
     row = 1 if pa.types.is_nested(values.type) else 2
-    assert caught.value.message == f"{path}, table memcpys: column bytes holds {holds} in row {row}"
+    assert refusal(path) == f"{path}, table memcpys: column bytes holds {holds} in row {row}"
 
 
 @pytest.mark.parametrize(
@@ -313,10 +299,7 @@ def test_two_columns_of_one_name_are_refused(tmp_path):
     table = sized(pa.array([1, 2]))
     path = own_files.changed(written(tmp_path), memcpys=table.append_column("bytes", [[3, 4]]))
 
-    with pytest.raises(CorruptFileError) as caught:
-        read_profile(path)
-
-    assert caught.value.message == f"{path}, table memcpys: it has two columns bytes"
+    assert refusal(path) == f"{path}, table memcpys: it has two columns bytes"
 
 
 def test_a_column_that_is_none_of_ours_is_not_read(tmp_path):
@@ -331,12 +314,9 @@ def test_a_table_that_grows_a_thousandfold_is_refused(tmp_path):
     rows = pa.table({"start_ns": zeros, "end_ns": zeros})
     path = own_files.changed(written(tmp_path), memsets=rows)
 
-    with pytest.raises(CorruptFileError) as caught:
-        read_profile(path)
-
     assert re.fullmatch(
         rf"{path}, table memsets: \d+,\d+ bytes that unpack to 3,000,000 rows are no recording",
-        caught.value.message,
+        refusal(path),
     )
 
 
@@ -356,11 +336,9 @@ def test_a_table_that_grows_a_thousandfold_is_refused(tmp_path):
 def test_a_header_of_other_types_is_refused_when_it_is_read(tmp_path, field, value):
     path = own_files.changed(written(tmp_path), header={field: value})
 
-    with pytest.raises(CorruptFileError) as caught:
-        read_profile(path)
-
-    assert caught.value.message.startswith(f"{path}: gpuprof.json in it is missing or broken (")
-    assert f"`$.{field}" in caught.value.message
+    message = refusal(path)
+    assert message.startswith(f"{path}: gpuprof.json in it is missing or broken (")
+    assert f"`$.{field}" in message
 
 
 SAMPLES = Path(__file__).parents[3] / "sample_logs"
@@ -405,19 +383,15 @@ def test_names_whose_numbers_mean_two_things_are_refused(tmp_path, columns, faul
     if fault is None:
         assert read_profile(path).table("kernels")["name"].to_pylist() == ["2", "1"]
         return
-    with pytest.raises(CorruptFileError) as caught:
-        read_profile(path)
-    assert caught.value.message == f"{path}, {fault}"
+    assert refusal(path) == f"{path}, {fault}"
 
 
 def test_numbers_without_names_are_refused(tmp_path):
     path = own_files.changed(numbered(tmp_path), **{"kernels.names": pa.table({"name_id": [1]})})
-    with pytest.raises(CorruptFileError, match="its names have no numbers, or its numbers no"):
-        read_profile(path)
+    assert "its names have no numbers, or its numbers no" in refusal(path)
 
     path = own_files.changed(path, **{"kernels.names": None})
-    with pytest.raises(CorruptFileError, match="its table kernels has no column name"):
-        read_profile(path)
+    assert "its table kernels has no column name" in refusal(path)
 
 
 ROWS_OF_TWO_GROUPS = 150_000
@@ -559,21 +533,19 @@ def test_a_window_of_a_large_table_reads_only_the_files_that_hold_it(in_parts):
 def test_a_large_table_of_which_a_file_is_missing_is_refused(in_parts):
     _, path = in_parts
 
-    with pytest.raises(CorruptFileError) as caught:
-        read_profile(own_files.changed(path, **{"kernels.1": None}))
+    own_files.changed(path, **{"kernels.1": None})
 
-    assert caught.value.message == f"{path}, table kernels: kernels.1.parquet is missing"
+    assert refusal(path) == f"{path}, table kernels: kernels.1.parquet is missing"
 
 
 def test_a_value_of_another_type_is_named_with_its_place_in_the_whole_table(in_parts):
     _, path = in_parts
     rows = pa.table({"start_ns": [1, 2], "end_ns": pa.array(["2", "late"])})
 
-    with pytest.raises(CorruptFileError) as caught:
-        read_profile(own_files.changed(path, **{"kernels.1": rows}))
+    own_files.changed(path, **{"kernels.1": rows})
 
     holds = "column end_ns holds 'late' (string) in row 1,002"
-    assert caught.value.message == f"{path}, table kernels: {holds}"
+    assert refusal(path) == f"{path}, table kernels: {holds}"
 
 
 @pytest.mark.parametrize("keeps_time", [False, True])

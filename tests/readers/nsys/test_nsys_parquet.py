@@ -15,11 +15,15 @@ from gpuprof.readers.gpuprof.write_gpuprof_file import write
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus" / "nsys-rep"
 REPORTS = [
     "NERSC__sc21-dl-tutorial__4gpu_bucketcap100mb.qdrep",
-    "openhackathons__gpubootcamp__jacobi_memcpy_sys_report.qdrep",
-    "openhackathons__gpubootcamp__report1.qdrep",
     "PolPuigPuy__OpenACC_Project_PolPuig__report3.qdrep",
     "gartangh__Master-s-Dissertation__Darknet-19.qdrep",
 ]
+
+
+def refusal(folder):
+    with pytest.raises(CorruptFileError) as caught:
+        read_profile(folder).table("kernels")
+    return caught.value.message
 
 
 @pytest.fixture(params=[".parquet", ".arrow"])
@@ -79,11 +83,8 @@ def test_a_value_of_another_type_is_named_with_its_place(kernels, suffix, column
     place = table.column_names.index(column)
     stored(folder / f"{KERNEL}{suffix}", table.set_column(place, column, pa.array(values)))
 
-    with pytest.raises(CorruptFileError) as caught:
-        read_profile(folder)
-
     expected = f"{folder}, table {KERNEL}: column {column} holds {holds} in row 2"
-    assert caught.value.message == expected
+    assert refusal(folder) == expected
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.float64(), pa.decimal128(38, 2), pa.int64()])
@@ -102,18 +103,14 @@ def test_a_list_in_the_place_of_a_number_is_refused(kernels, suffix):
         folder / f"{KERNEL}{suffix}", table.set_column(DEVICE_ID, "deviceId", pa.array([[1], [2]]))
     )
 
-    with pytest.raises(CorruptFileError, match=r"column deviceId holds \[1\] \(list<"):
-        read_profile(folder)
+    assert "column deviceId holds [1] (list<" in refusal(folder)
 
 
 def test_two_columns_of_one_name_are_refused(kernels, suffix):
     folder, table = kernels
     stored(folder / f"{KERNEL}{suffix}", table.append_column("start", table["start"]))
 
-    with pytest.raises(CorruptFileError) as caught:
-        read_profile(folder)
-
-    assert caught.value.message == f"{folder}, table {KERNEL}: it has two columns start"
+    assert refusal(folder) == f"{folder}, table {KERNEL}: it has two columns start"
 
 
 @pytest.mark.parametrize("size", [2**63, 2**64 - 1])
@@ -123,10 +120,7 @@ def test_a_size_that_64_bits_hold_only_without_a_sign_is_refused(tmp_path, suffi
     table = table.append_column("staticSharedMemory", pa.array([size], pa.uint64()))
     stored(folder / f"{KERNEL}{suffix}", table)
 
-    with pytest.raises(CorruptFileError) as caught:
-        read_profile(folder).table("kernels")
-
-    assert caught.value.message == (
+    assert refusal(folder) == (
         f"{folder}, table kernels: column static_shared_memory_bytes holds {size} in row 1"
     )
 
@@ -137,19 +131,13 @@ def test_a_file_cut_short_names_its_table(tmp_path, suffix, kept):
     file = folder / f"{KERNEL}{suffix}"
     file.write_bytes(file.read_bytes()[:kept])
 
-    with pytest.raises(CorruptFileError) as caught:
-        read_profile(folder)
-
-    assert caught.value.message == f"{folder}, table {KERNEL}: its file is cut short or damaged"
+    assert refusal(folder) == f"{folder}, table {KERNEL}: its file is cut short or damaged"
 
 
 def test_a_table_without_its_columns_is_named(tmp_path, suffix):
     folder = export(tmp_path / "run", {KERNEL: [{"start": 1, "name": 1}]}, suffix)
 
-    with pytest.raises(CorruptFileError) as caught:
-        read_profile(folder)
-
-    assert caught.value.message == f"{folder}: table {KERNEL} has no column end"
+    assert refusal(folder) == f"{folder}: table {KERNEL} has no column end"
 
 
 def test_a_damaged_page_is_told_when_it_is_read(tmp_path):
@@ -160,10 +148,7 @@ def test_a_damaged_page_is_told_when_it_is_read(tmp_path):
     damaged[4:60_000] = bytes(59_996)
     file.write_bytes(damaged)
 
-    with pytest.raises(CorruptFileError) as caught:
-        read_profile(folder).table("kernels")
-
-    assert caught.value.message == f"{folder}: one of its files is damaged"
+    assert refusal(folder) == f"{folder}: one of its files is damaged"
 
 
 @pytest.mark.profilers

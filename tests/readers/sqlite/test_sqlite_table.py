@@ -12,7 +12,7 @@ from unittest import mock
 import numpy as np
 import pyarrow as pa
 import pytest
-from contract import CORPUS
+from contract import corpus_files, few_of_each_writer, params
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -77,6 +77,17 @@ def write(path, drawn):
     return path
 
 
+def made(path, declared, rows, page_size=4096):
+    """A database with a table ``t`` of these columns and rows."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA page_size = {page_size}")
+        connection.execute(f"CREATE TABLE t {declared}")
+        marks = ", ".join("?" * (declared.split(")")[0].count(",") + 1))
+        connection.executemany(f"INSERT INTO t VALUES ({marks})", rows)
+        connection.commit()
+    return open_sqlite(path)
+
+
 def plain(columns):
     return {name: listed(values) for name, values in columns.items()}
 
@@ -136,17 +147,11 @@ def test_numbers_that_are_kept_in_fewer_bytes_are_read_as_they_are(parts, step):
         for i, share in enumerate(steps)
     ]
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        path = Path(folder) / "numbers.sqlite"
-        with closing(sqlite3.connect(path)) as connection:
-            connection.execute("PRAGMA page_size = 512")
-            connection.execute("CREATE TABLE t (a INTEGER, b INTEGER)")
-            rows = ((number, place) for place, number in enumerate(numbers))
-            connection.executemany("INSERT INTO t VALUES (?, ?)", rows)
-            connection.commit()
+        rows = ((number, place) for place, number in enumerate(numbers))
+        file = made(Path(folder) / "numbers.sqlite", "(a INTEGER, b INTEGER)", rows, 512)
         patch.setattr(pages, "_PAGES_AT_ONCE", 3)
         patch.setattr(pages, "BLOCK", 4)
         patch.setattr(pages, "_MOST_APART", 8)
-        file = open_sqlite(path)
         column = from_pages(file, "t", file.columns["t"])["a"]
         read = [values.listed for values in spilling.slices(column)]
         spilled = [values.listed for values in spilling.slices(Spilled(column))]
@@ -168,11 +173,7 @@ def test_numbers_that_are_kept_in_fewer_bytes_are_read_as_they_are(parts, step):
 @pytest.mark.parametrize(("different", "width"), [(120, 1), (200, 8)])
 def test_few_different_numbers_take_one_byte_each(tmp_path, different, width):
     numbers = [2**50 + i % different * 2**24 for i in range(300)]
-    with closing(sqlite3.connect(tmp_path / "t.sqlite")) as connection:
-        connection.execute("CREATE TABLE t (a INTEGER)")
-        connection.executemany("INSERT INTO t VALUES (?)", ((number,) for number in numbers))
-        connection.commit()
-    file = open_sqlite(tmp_path / "t.sqlite")
+    file = made(tmp_path / "t.sqlite", "(a INTEGER)", ((number,) for number in numbers))
 
     column = sqlite_table.read(file, "t", file.columns["t"])["a"]
 
@@ -195,11 +196,7 @@ def test_few_different_numbers_take_one_byte_each(tmp_path, different, width):
     ],
 )
 def test_times_that_lie_close_together_take_four_bytes_each(tmp_path, numbers, width):
-    with closing(sqlite3.connect(tmp_path / "t.sqlite")) as connection:
-        connection.execute("CREATE TABLE t (a INTEGER)")
-        connection.executemany("INSERT INTO t VALUES (?)", ((number,) for number in numbers))
-        connection.commit()
-    file = open_sqlite(tmp_path / "t.sqlite")
+    file = made(tmp_path / "t.sqlite", "(a INTEGER)", ((number,) for number in numbers))
 
     column = sqlite_table.read(file, "t", file.columns["t"])["a"]
 
@@ -210,13 +207,8 @@ def test_times_that_lie_close_together_take_four_bytes_each(tmp_path, numbers, w
 
 def numbered(path, count, page_size=512):
     """A table of so many rows ``a``, ``b`` in pages so small that they lie several levels deep."""
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute(f"PRAGMA page_size = {page_size}")
-        connection.execute("CREATE TABLE t (a INTEGER, b TEXT)")
-        rows = ((i, f"text {i % 1000} {'x' * (i % 200)}") for i in range(count))
-        connection.executemany("INSERT INTO t VALUES (?, ?)", rows)
-        connection.commit()
-    return open_sqlite(path)
+    rows = ((i, f"text {i % 1000} {'x' * (i % 200)}") for i in range(count))
+    return made(path, "(a INTEGER, b TEXT)", rows, page_size)
 
 
 @compiled
@@ -231,12 +223,8 @@ def test_a_tree_of_several_levels_is_read_in_order_of_its_rows(tmp_path):
 
 
 def test_bytes_are_read_as_their_digits(tmp_path):
-    path = tmp_path / "bytes.sqlite"
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("CREATE TABLE t (id BLOB)")
-        rows = [(b"\x00\xb7A",), (b"",), (b"\xff" * 700,), (b"\x00\xb7A",)]
-        connection.executemany("INSERT INTO t VALUES (?)", rows)
-        connection.commit()
+    rows = [(b"\x00\xb7A",), (b"",), (b"\xff" * 700,), (b"\x00\xb7A",)]
+    path = made(tmp_path / "x.sqlite", "(id BLOB)", rows).path
     file = open_sqlite(path, {"t": {"id": pa.binary()}})
 
     results = ways(file, "t", file.columns["t"])
@@ -248,15 +236,10 @@ def test_bytes_are_read_as_their_digits(tmp_path):
 @compiled
 def test_nulls_stay_nulls_where_later_pieces_need_more_bytes(tmp_path, monkeypatch):
     monkeypatch.setattr(pages, "_PAGES_AT_ONCE", 64)
-    path, count = tmp_path / "wider.sqlite", 60_000
+    count = 60_000
     numbers = [None if i % 3 else i % 100 if i < count // 2 else i * 2**33 for i in range(count)]
     rows = [(number, None if number is None else f"text {number % 7}") for number in numbers]
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA page_size = 512")
-        connection.execute("CREATE TABLE t (a INTEGER, b TEXT)")
-        connection.executemany("INSERT INTO t VALUES (?, ?)", rows)
-        connection.commit()
-    file = open_sqlite(path)
+    file = made(tmp_path / "wider.sqlite", "(a INTEGER, b TEXT)", rows, 512)
 
     columns = from_pages(file, "t", file.columns["t"])
 
@@ -268,35 +251,27 @@ def test_nulls_stay_nulls_where_later_pieces_need_more_bytes(tmp_path, monkeypat
 @pytest.mark.parametrize("text_place", [0, 20])
 def test_rows_of_many_different_types_are_read(tmp_path, text_place):
     """More kinds of rows than the compiled functions keep, texts of one byte of type and of two."""
-    path, numbers = tmp_path / "mixed.sqlite", [None, 0, 1, -1, 300, -(2**20), 2**30, 2**40, 2**60]
+    numbers = [None, 0, 1, -1, 300, -(2**20), 2**30, 2**40, 2**60]
     names = [f"c{place}" for place in range(24)]
     rows = [[numbers[(i * (place + 1) + i // 9) % 9] for place in range(24)] for i in range(4_000)]
     for i, row in enumerate(rows):
         row[text_place] = "x" * (i % 70) if i % 11 else None
-    with closing(sqlite3.connect(path)) as connection:
-        kinds = ["TEXT" if place == text_place else "INTEGER" for place in range(24)]
-        columns = ", ".join(f"{name} {kind}" for name, kind in zip(names, kinds, strict=True))
-        connection.execute(f"CREATE TABLE t ({columns})")
-        marks = ", ".join("?" * 24)
-        # Ids that take from one byte to nine.
-        ids = [i - 2_000 if i < 2_000 else i * 2**50 // 4_000 for i in range(4_000)]
-        with_ids = [[row_id, *row] for row_id, row in zip(ids, rows, strict=True)]
-        connection.executemany(
-            f"INSERT INTO t (rowid, {', '.join(names)}) VALUES (?, {marks})", with_ids
-        )
-        connection.commit()
-    file = open_sqlite(path)
+    kinds = ["TEXT" if place == text_place else "INTEGER" for place in range(24)]
+    columns = ", ".join(f"{name} {kind}" for name, kind in zip(names, kinds, strict=True))
+    # Ids that take from one byte to nine.
+    ids = [i - 2_000 if i < 2_000 else i * 2**50 // 4_000 for i in range(4_000)]
+    with_ids = [[row_id, *row] for row_id, row in zip(ids, rows, strict=True)]
+    file = made(tmp_path / "mixed.sqlite", f"(id INTEGER PRIMARY KEY, {columns})", with_ids)
 
     columns = from_pages(file, "t", file.columns["t"])
 
-    expected = zip(*rows, strict=True)
-    assert plain(columns) == {name: [*values] for name, values in zip(names, expected, strict=True)}
+    expected = dict(zip(["id", *names], map(list, zip(*with_ids, strict=True)), strict=True))
+    assert plain(columns) == expected
 
 
 @compiled
 def test_texts_that_are_made_to_collide_are_read_by_other_ways(tmp_path):
     """The time to look them up would grow with their square."""
-    path = tmp_path / "colliding.sqlite"
     first = np.array([int.from_bytes(b"%08d" % i) for i in range(300_000)], np.uint64)
     mixed = (first ^ np.uint64(16)) * np.uint64(0x9E3779B97F4A7C15)
     second = mixed ^ mixed >> np.uint64(32)  # for which the hash is 0
@@ -306,11 +281,7 @@ def test_texts_that_are_made_to_collide_are_read_by_other_ways(tmp_path):
         (int(a).to_bytes(8) + int(b).to_bytes(8)).decode()
         for a, b in zip(first[is_text], second[is_text], strict=True)
     ]
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("CREATE TABLE t (a TEXT)")
-        connection.executemany("INSERT INTO t VALUES (?)", [(text,) for text in texts])
-        connection.commit()
-    file = open_sqlite(path)
+    file = made(tmp_path / "colliding.sqlite", "(a TEXT)", [(text,) for text in texts])
 
     with pytest.raises(pages.NotDecodedError):
         from_pages(file, "t", file.columns["t"])
@@ -322,20 +293,15 @@ def test_texts_that_are_made_to_collide_are_read_by_other_ways(tmp_path):
 @pytest.mark.parametrize(
     ("table", "rows"),
     [
-        pytest.param("CREATE TABLE t (a INTEGER)", [(1.5,), (2,)], id="real-in-integers"),
-        pytest.param("CREATE TABLE t (a INTEGER)", [("x",), (2,)], id="text-in-integers"),
-        pytest.param("CREATE TABLE t (a TEXT)", [(b"\0",), ("x",)], id="blob-in-texts"),
-        pytest.param("CREATE TABLE t (a INTEGER)", [(-(2**63),)], id="the-number-of-null"),
-        pytest.param("CREATE TABLE t (a TEXT PRIMARY KEY) WITHOUT ROWID", [("x",)], id="no-rowid"),
+        pytest.param("(a INTEGER)", [(1.5,), (2,)], id="real-in-integers"),
+        pytest.param("(a INTEGER)", [("x",), (2,)], id="text-in-integers"),
+        pytest.param("(a TEXT)", [(b"\0",), ("x",)], id="blob-in-texts"),
+        pytest.param("(a INTEGER)", [(-(2**63),)], id="the-number-of-null"),
+        pytest.param("(a TEXT PRIMARY KEY) WITHOUT ROWID", [("x",)], id="no-rowid"),
     ],
 )
 def test_what_the_pages_do_not_say_for_certain_is_read_by_other_ways(tmp_path, table, rows):
-    path = tmp_path / "odd.sqlite"
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute(table)
-        connection.executemany("INSERT INTO t VALUES (?)", rows)
-        connection.commit()
-    file = open_sqlite(path)
+    file = made(tmp_path / "odd.sqlite", table, rows)
 
     with pytest.raises(pages.NotDecodedError):
         from_pages(file, "t", file.columns["t"])
@@ -343,23 +309,18 @@ def test_what_the_pages_do_not_say_for_certain_is_read_by_other_ways(tmp_path, t
 
 @pytest.mark.parametrize("value", ["x", 1.5, b"\1", 2.0**70])
 def test_a_value_of_another_type_is_named_with_its_place(tmp_path, value):
-    path = tmp_path / "odd.sqlite"
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("CREATE TABLE t (a INTEGER)")
-        connection.executemany("INSERT INTO t VALUES (?)", [(1,), (None,), (value,)])
-        connection.commit()
+    file = made(tmp_path / "odd.sqlite", "(a INTEGER)", [(1,), (None,), (value,)])
 
     with pytest.raises(CorruptFileError) as caught:
-        sqlite_table.read(open_sqlite(path), "t", {"a": pa.int64()})
+        sqlite_table.read(file, "t", {"a": pa.int64()})
 
-    assert caught.value.message == f"{path}, table t: column a holds {value!r} in row 3"
+    assert caught.value.message == f"{file.path}, table t: column a holds {value!r} in row 3"
 
 
 def test_a_default_of_a_column_that_was_added_later_is_read(tmp_path):
     path = tmp_path / "later.sqlite"
+    made(path, "(a INTEGER)", [(1,)])
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("CREATE TABLE t (a INTEGER)")
-        connection.execute("INSERT INTO t VALUES (1)")
         connection.execute("ALTER TABLE t ADD COLUMN b INTEGER DEFAULT 7")
         connection.commit()
 
@@ -518,16 +479,11 @@ def test_a_header_that_claims_a_billion_pages_is_no_reason_to_take_memory(tmp_pa
     assert len(columns["a"]) == count
 
 
-FILES = sorted(CORPUS.rglob("*")) if CORPUS.is_dir() else []
-DATABASES = [path for path in FILES if path.is_file() and is_sqlite(path)]
-real_files = [
-    pytest.mark.skipif(not DATABASES, reason="the corpus of real files is not here"),
-    pytest.mark.parametrize("path", DATABASES, ids=lambda path: path.name),
-]
+DATABASES = [path for path in few_of_each_writer(corpus_files(), 2) if is_sqlite(path)]
+real_files = pytest.mark.parametrize("path", params(DATABASES))
 
 
-@real_files[0]
-@real_files[1]
+@real_files
 def test_every_way_reads_real_files_alike(path):
     file = open_sqlite(path)
 
@@ -538,8 +494,7 @@ def test_every_way_reads_real_files_alike(path):
 
 
 @compiled
-@real_files[0]
-@real_files[1]
+@real_files
 def test_the_pages_of_every_tools_database_are_known(path):
     is_nsys = export_schema.STRINGS in open_sqlite(path).columns
     kinds_of = export_schema.KINDS if is_nsys else nvprof_activities.KINDS
