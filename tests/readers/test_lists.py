@@ -5,7 +5,8 @@ import sys
 
 import pytest
 from commands import gpuprof
-from test_merged_ranks import rank_file, rows
+from table_rows import rows
+from test_merged_ranks import rank_file
 
 from gpuprof.base.errors import InputError, OutputError, UnknownFormatError
 from gpuprof.readers import read_profile, recording_files

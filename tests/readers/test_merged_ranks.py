@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from table_rows import rows
 
 from gpuprof.analyses.reports import report
 from gpuprof.base.errors import (
@@ -51,10 +52,6 @@ def rank_file(folder, name, *, start=0, device=0, pid=100, rank=None, kernels=("
         gzip.compress(text.encode(), mtime=0) if name.endswith("gz") else text.encode()
     )
     return path
-
-
-def rows(profile, table, *columns):
-    return [tuple(row.values()) for row in profile.table(table).select(columns).to_pylist()]
 
 
 def launches(profile):

@@ -13,7 +13,8 @@ from types import SimpleNamespace
 
 import pytest
 from commands import gpuprof
-from test_merged_ranks import rank_file, rows
+from table_rows import rows
+from test_merged_ranks import rank_file
 
 from gpuprof.base.errors import (
     InputError,

@@ -3,6 +3,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from table_rows import rows
 
 from gpuprof.readers import find_reader, read_profile
 
@@ -34,11 +35,6 @@ def event(lane, name, ts, dur):
     return {"ph": "X", "cat": "Op", "pid": lane, "tid": 0, "name": name, "ts": ts, "dur": dur} | {
         "args": args
     }
-
-
-def rows(path, table, *columns):
-    found = read_profile(path).table(table).select(columns).to_pylist()
-    return [tuple(row.values()) for row in found]
 
 
 def test_each_activity_is_read_once_from_its_streams_lane(tmp_path):

@@ -2,6 +2,7 @@
 
 import pytest
 import rocm
+from table_rows import rows
 
 from gpuprof.analyses.collectives import collectives
 from gpuprof.analyses.synchronising_calls import synchronising_calls
@@ -9,11 +10,6 @@ from gpuprof.analyses.totals import totals
 from gpuprof.readers import find_reader, read_profile
 
 AS_LOCAL = "of this kind moved is not known."
-
-
-def rows(path, table, *columns):
-    found = read_profile(path).table(table).select(columns).to_pylist()
-    return [tuple(row.values()) for row in found]
 
 
 def copies(path):

@@ -2,6 +2,7 @@
 
 import pytest
 from nsys_export import KERNEL, export, kernel, pid, write
+from table_rows import rows
 
 from gpuprof.readers import read_profile
 
@@ -28,18 +29,14 @@ GPUS = {"TARGET_INFO_GPU": [{"id": 0, "name": "A"}, {"id": 1, "name": "A"}]}
 READ = [(-5, 0, SM, 90), (10, 0, RX, -3), (20, 1, RX, 4), (30, 1, "unknown", 5)]
 
 
-def rows(path):
-    return [tuple(row.values()) for row in read_profile(path).table("gpu_metrics").to_pylist()]
-
-
 @pytest.mark.usefixtures("engine")
 def test_samples_have_their_metric_and_their_gpu(tmp_path):
-    assert rows(write(tmp_path / "x.sqlite", TABLES)) == READ
+    assert rows(write(tmp_path / "x.sqlite", TABLES), "gpu_metrics") == READ
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".arrow"])
 def test_samples_of_other_exports_are_alike(tmp_path, suffix):
-    assert rows(export(tmp_path / "x", TABLES, suffix)) == READ
+    assert rows(export(tmp_path / "x", TABLES, suffix), "gpu_metrics") == READ
 
 
 def test_gpus_have_the_numbers_that_cuda_gives_them(tmp_path):
@@ -47,7 +44,7 @@ def test_gpus_have_the_numbers_that_cuda_gives_them(tmp_path):
     used = [{"gpuId": 1, "cudaId": 0, "uuid": "x", "pid": 9}]
     tables = TABLES | GPUS | {"TARGET_INFO_CUDA_DEVICE": used}
 
-    devices = [row[1] for row in rows(write(tmp_path / "x.sqlite", tables))]
+    devices = [row[1] for row in rows(write(tmp_path / "x.sqlite", tables), "gpu_metrics")]
     assert devices == [None, None, 0, 0]
 
 
@@ -64,7 +61,9 @@ def test_gpus_that_processes_number_alike_have_the_numbers_of_the_machine(tmp_pa
 def test_samples_without_names_are_of_an_unknown_metric(tmp_path):
     tables = {KERNEL: [kernel(0, 9)], "GPU_METRICS": SAMPLES}
 
-    assert {row[2] for row in rows(write(tmp_path / "x.sqlite", tables))} == {"unknown"}
+    assert {row[2] for row in rows(write(tmp_path / "x.sqlite", tables), "gpu_metrics")} == {
+        "unknown"
+    }
 
 
 def test_an_export_without_samples_has_no_table_of_them(tmp_path):

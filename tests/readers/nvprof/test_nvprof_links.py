@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from nvprof_database import at, write
+from table_rows import rows
 
 from gpuprof.readers import read_profile
 
@@ -15,7 +16,7 @@ NVLINK = {"nvlinkVersion": 2, "typeDev0": GPU, "typeDev1": GPU, "flag": 10}
 
 
 def links(path):
-    return [tuple(row[c] for c in COLUMNS) for row in read_profile(path).table("links").to_pylist()]
+    return rows(path, "links", *COLUMNS)
 
 
 def made(path, **rows):

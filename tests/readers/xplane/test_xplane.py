@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 import xspaces
+from table_rows import rows
 
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError, UnknownFormatError
 from gpuprof.native import xspace
@@ -75,12 +76,6 @@ def gpu(*events, device=0, line="Stream #7(Compute,MemcpyH2D)"):
 KERNEL = ("gemm", 5_000_000, 2_000_000, {"correlation_id": 3})
 
 
-def rows(path, table, *columns):
-    return [
-        tuple(row.values()) for row in read_profile(path).table(table).select(columns).to_pylist()
-    ]
-
-
 def test_a_profile_of_the_host_alone_is_refused(tmp_path):
     path = written(tmp_path, Plane("/host:CPU").line("python", ("f", 0, 1, {})))
 
@@ -118,26 +113,13 @@ def test_a_kernel_has_its_time_its_place_and_its_launch(tmp_path):
 
     assert read_profile(path).table("kernels").to_pylist() == [
         {
-            "start_ns": 6_000,
-            "end_ns": 8_000,
-            "device_id": 4,
-            "context_id": 5,
-            "stream_id": 134,
-            "process_id": None,
-            "correlation_id": 72,
-            "name": "gemm",
-            "grid_x": 160,
-            "grid_y": 2,
-            "grid_z": 3,
-            "block_x": 1024,
-            "block_y": 4,
-            "block_z": 5,
-            "registers_per_thread": 38,
-            "static_shared_memory_bytes": 8,
-            "dynamic_shared_memory_bytes": 16,
+            "start_ns": 6_000, "end_ns": 8_000, "device_id": 4, "context_id": 5, "stream_id": 134,
+            "process_id": None, "correlation_id": 72, "name": "gemm", "grid_x": 160, "grid_y": 2,
+            "grid_z": 3, "block_x": 1024, "block_y": 4, "block_z": 5, "registers_per_thread": 38,
+            "static_shared_memory_bytes": 8, "dynamic_shared_memory_bytes": 16,
             "graph_node_id": 9,
         }
-    ]
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -177,17 +159,9 @@ def test_a_copy_tells_its_kind_its_memories_and_its_devices(
     values = {"memcpy_details": (details,) if refers else details}
     path = written(tmp_path, gpu((name, 0, 1_000, values), device=3))
 
-    assert rows(
-        path,
-        "memcpys",
-        "memcpy_kind",
-        "src_memory_kind",
-        "dst_memory_kind",
-        "bytes",
-        "src_device_id",
-        "dst_device_id",
-        "path",
-    ) == [expected]
+    columns = ("memcpy_kind", "src_memory_kind", "dst_memory_kind", "bytes")
+    columns += ("src_device_id", "dst_device_id", "path")
+    assert rows(path, "memcpys", *columns) == [expected]
 
 
 def test_memsets_and_allocations_are_no_kernels(tmp_path):
@@ -263,14 +237,8 @@ def test_the_devices_memory_is_read(tmp_path):
     plane = gpu(KERNEL).stat("memory_size", 8).stat("memory_bandwidth", 9)
     plane = plane.stat("compute_cap_major", 7).stat("compute_cap_minor", 0)
 
-    assert rows(
-        written(tmp_path, plane),
-        "devices",
-        "device_id",
-        "total_memory_bytes",
-        "memory_bandwidth_bytes_per_s",
-        "compute_capability",
-    ) == [(0, 8, 9, "7.0")]
+    columns = ("total_memory_bytes", "memory_bandwidth_bytes_per_s", "compute_capability")
+    assert rows(written(tmp_path, plane), "devices", "device_id", *columns) == [(0, 8, 9, "7.0")]
 
 
 def test_a_profile_cut_off_anywhere_is_refused_or_shorter(tmp_path):

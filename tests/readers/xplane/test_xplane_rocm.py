@@ -5,7 +5,8 @@ MemcpyOther, its name ``CopyDeviceToDevice``, and a launch on the host bears the
 """
 
 import pytest
-from test_xplane import KERNEL, Plane, rows, written
+from table_rows import rows
+from test_xplane import KERNEL, Plane, written
 
 from gpuprof.analyses.launch_latency import launch_latency
 from gpuprof.readers import find_reader, read_profile
