@@ -66,15 +66,6 @@ def test_a_size_that_is_negative_or_beyond_all_memory_is_refused(tmp_path, write
     assert (caught.value.message, caught.value.hint) == (message, HINT)
 
 
-@pytest.mark.parametrize("device", [40_000, 2**40, -(2**15) - 1])
-def test_no_machine_has_a_device_of_such_a_number(tmp_path, device):
-    copies = [memcpy(1, 2, HTOD), memcpy(3, 4, HTOD) | {"deviceId": device}]
-    path = write(tmp_path / "x.sqlite", {MEMCPY: copies})
-
-    with pytest.raises(CorruptFileError, match=f"(?m)column device_id holds {device} in row 2$"):
-        report(path)
-
-
 def test_a_sum_finds_it_in_the_pass_that_it_makes(tmp_path):
     profile = read_profile(nsys(tmp_path, bytes=-5))
 

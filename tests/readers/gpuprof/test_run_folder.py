@@ -109,16 +109,7 @@ def test_run_that_was_only_timed_reads_as_its_epochs(folder):
     assert origin.warnings == ("Only the marked epochs are known: it was only timed.",)
 
 
-def test_recording_that_is_gone_is_named(folder):
-    write(folder, recordings=("gone.sqlite",))
-
-    with pytest.raises(
-        InputError, match=r"gone\.sqlite: no such file, though manifest\.json names it"
-    ):
-        read_profile(folder)
-
-
-@pytest.mark.parametrize("name", ["../elsewhere.txt", "/etc/passwd", "log.txt\0"])
+@pytest.mark.parametrize("name", ["../elsewhere.txt", "/etc/passwd", "log.txt\0", "", ".", "a/.."])
 def test_recording_outside_of_the_folder_is_refused(folder, name):
     (folder.parent / "elsewhere.txt").write_text(LOG)
     write(folder, recordings=(name,))
@@ -194,12 +185,6 @@ def test_recordings_without_a_common_clock_say_so(folder, monkeypatch):
     assert joined.origin.warnings[-1] == (
         "The recordings of several processes have no common clock."
     )
-
-
-@pytest.mark.parametrize("name", ["", ".", "a/..", "\0"])
-def test_a_recording_that_is_the_run_itself_or_no_file_is_refused(folder, name):
-    with pytest.raises(CorruptFileError, match="which is not in its folder"):
-        read_profile(write(folder, recordings=(name,)))
 
 
 def test_a_recording_of_an_impossible_name_is_not_there(folder):

@@ -1,20 +1,14 @@
-import json
-
 import pytest
 from tensorflow_runs import copy, document, graphs, taken, written
 
 from gpuprof.base.errors import CorruptFileError
-from gpuprof.readers import find_reader, read_profile
+from gpuprof.readers import read_profile
 
 
 def summary(folder, *copies):
     profile = read_profile(written(folder, document(*copies)))
     rows = profile.table("activity_summary").to_pylist()
     return {row["name"]: (row["calls"], row["total_ns"], row["bytes"]) for row in rows}
-
-
-def test_a_recording_is_recognised_by_its_first_bytes(tmp_path):
-    assert find_reader(written(tmp_path, document())).name == "tensorflow-run"
 
 
 def test_no_copies_are_known_to_be_none(tmp_path):
@@ -128,10 +122,8 @@ def test_a_whole_recording_has_no_warning(tmp_path):
 @pytest.mark.parametrize(
     "broken",
     [
-        pytest.param(document(functions=[{"function": "step"}]), id="required-value-missing"),
         pytest.param(document(functions={"function": "step"}), id="not-a-list"),
         pytest.param(document(functions=["step"]), id="not-an-object"),
-        pytest.param(document(copy("a", 1, calls="many")), id="text-for-a-number"),
         pytest.param(document(copy("a", 1, calls=None)), id="calls-missing"),
         pytest.param({"format": "gpuprof-tensorflow", "format_version": 1}, id="tables-missing"),
     ],
@@ -141,12 +133,3 @@ def test_a_broken_document_is_an_error(tmp_path, broken):
 
     with pytest.raises(CorruptFileError, match="breaks the rules of the format"):
         read_profile(path)
-
-
-def test_a_file_cut_off_anywhere_is_an_error(tmp_path):
-    path = tmp_path / "tensorflow-7.json"
-    whole = json.dumps(document(copy("a", 1)))
-    for length in range(60, len(whole), 50):
-        path.write_text(whole[:length], encoding="utf-8")
-        with pytest.raises(CorruptFileError, match="the JSON is cut short or damaged"):
-            read_profile(path, "tensorflow-run")

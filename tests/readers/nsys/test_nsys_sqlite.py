@@ -29,7 +29,7 @@ from table_rows import rows
 from gpuprof import report
 from gpuprof.analyses.activity_summary import activity_summary, kernel_summary
 from gpuprof.analyses.totals import totals
-from gpuprof.base.errors import CorruptFileError, EmptyRecordingError
+from gpuprof.base.errors import EmptyRecordingError
 from gpuprof.base.secrets import REMOVED
 from gpuprof.facts.activity_sums import activity_sums
 from gpuprof.model.derived import UNKNOWN
@@ -347,31 +347,6 @@ def test_rows_without_times_are_left_out(read):
     assert profile.origin.warnings == (
         "3 records without times were left out: when they ran could not be collected",
     )
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"), [("'soon'", "'soon'"), ("1.5", "1.5"), ("X'00FF'", r"b'\x00\xff'")]
-)
-def test_a_column_that_holds_something_else_is_named(tmp_path, value, shown):
-    path = write(tmp_path / "x.sqlite", {KERNEL: [kernel(1, 2), kernel(3, 4)]})
-    with closing(sqlite3.connect(path)) as database:
-        database.execute(f'UPDATE {KERNEL} SET "end" = {value} WHERE start = 3')
-        database.commit()
-
-    with pytest.raises(CorruptFileError) as caught:
-        read_profile(path).table("kernels")
-
-    assert caught.value.message == f"{path}, table {KERNEL}: column end holds {shown} in row 2"
-
-
-def test_a_process_that_is_declared_as_text_is_refused(tmp_path):
-    path = write(tmp_path / "x.sqlite", {KERNEL: [kernel(1, 2, globalPid="nine")]})
-
-    with pytest.raises(CorruptFileError) as caught:
-        read_profile(path).table("kernels")
-
-    message = f"{path}, table {KERNEL}: column globalPid holds 'nine' in row 1"
-    assert caught.value.message == message
 
 
 def test_api_calls_are_told_apart_by_name_and_lose_their_version(read):
@@ -788,32 +763,6 @@ def test_an_environment_among_the_names_disturbs_no_analysis(tmp_path):
     (row,) = report(path).arrow("collectives").to_pylist()
 
     assert (row["collective"], row["total_ns"]) == ("AllReduce", 9)
-
-
-@pytest.mark.parametrize("missing", ["start", "end"])
-def test_a_table_without_its_columns_is_named(tmp_path, missing):
-    path = write(tmp_path / "x.sqlite", {KERNEL: [kernel(0, 9)]}, drop={missing})
-
-    with pytest.raises(CorruptFileError) as caught:
-        read_profile(path)
-
-    assert caught.value.message == f"{path}: table {KERNEL} has no column {missing}"
-
-
-def many(path):
-    return write(path, {KERNEL: [kernel(t, t + 1, gridX=t) for t in range(1, 20_000)]})
-
-
-def test_a_corrupt_page_names_the_table(tmp_path):
-    path = many(tmp_path / "x.sqlite")
-    damaged = bytearray(path.read_bytes())
-    damaged[40_960:49_152] = b"\xff" * 8_192
-    path.write_bytes(damaged)
-
-    with pytest.raises(CorruptFileError) as caught:
-        read_profile(path).table("kernels")
-
-    assert caught.value.message.startswith(f"{path}, table {KERNEL}: the database is damaged")
 
 
 def test_a_name_that_is_not_utf_8_is_a_name_still(tmp_path):
