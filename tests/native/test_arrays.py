@@ -37,24 +37,6 @@ def test_a_union_covers_what_any_interval_of_its_key_does(rows, width):
         assert (starts[part][1:] > ends[part][:-1]).all()
 
 
-@given(rows=ROWS, times=st.lists(st.integers(-5, 130), max_size=20))
-def test_a_union_of_two_covers_what_either_does_and_so_much_before_each_time(rows, times):
-    start, duration, _ = columns(rows, np.int64)
-    end = start + duration
-
-    sets = [arrays.placed(start[place::2], end[place::2]) for place in (0, 1)]
-    first, last, _ = arrays.union(*sets)
-    union = intervals.Intervals(first, last)
-    until = np.array(times, np.int64)
-    since = np.full_like(until, -5)
-    covered = arrays.covered_within(union.placed, union.before, since, until)
-
-    expected = instants(start, end)
-    assert instants(first, last) == expected
-    assert (first[1:] > last[:-1]).all()
-    assert covered.tolist() == [sum(at < time for at in expected) for time in times]
-
-
 @pytest.mark.parametrize("count", [63, 64, 65, 128, 1000])
 def test_how_much_of_many_intervals_lies_before_times_in_any_order(count):
     random = np.random.default_rng(count)
@@ -99,30 +81,11 @@ def test_keys_and_ends_that_do_not_fit_are_refused(key, duration):
     assert arrays.unions_by_key(start, np.array([duration]), np.array([key]), 2) is None
 
 
-@given(a=ROWS, b=ROWS)
-def test_a_difference_covers_what_the_first_alone_does_and_an_intersection_the_rest(a, b):
-    first, second = (intervals.union(*_spans(rows)) for rows in (a, b))
-
-    start, end, _ = arrays.difference(first.placed, second.placed)
-    both = arrays.intersection(first.placed, second.placed)
-
-    of_first, of_second = (instants(of.start, of.end) for of in (first, second))
-    assert instants(start, end) == of_first - of_second
-    assert instants(*both[:2]) == of_first & of_second
-    assert (start < end).all()
-    assert (both[0] < both[1]).all()
-    assert (both[0][1:] > both[1][:-1]).all()
-
-
 def test_sets_that_overlap_themselves_are_refused_where_the_result_has_no_room():
     many, one = np.zeros(40, np.int64), np.array([1, 3, 5])
 
     sets = arrays.placed(many, many + 9), arrays.placed(one, one + 1)
     assert arrays.difference(*sets) is None
-
-
-def _spans(rows):
-    return [s for s, _, _ in rows], [s + d for s, d, _ in rows]
 
 
 PAIRS = st.lists(st.tuples(st.integers(-2, 9), st.integers(-(2**62), 2**62)), max_size=30)
