@@ -57,68 +57,43 @@ def test_a_folder_of_many_other_files_has_a_note_for_each_reason(tmp_path):
         pytest.param(job(None, None), [], id="unknown-ranks"),
         pytest.param(job(8, 9, 10), [], id="a-part-of-the-job"),
         pytest.param(
-            job(0, 1, 3, 4),
-            ["No file has rank 2; the job has ranks up to 4."],
-            id="one-gap",
+            job(0, 1, 3, 4), ["No file has rank 2; the job has ranks up to 4."], id="one-gap"
         ),
         pytest.param(
             job(0, 1, 2, 4, 7, 8, 9),
-            ["No file has ranks 3 and 5 to 6; the job has ranks up to 9."],
-            id="gaps",
+            ["No file has ranks 3 and 5 to 6; the job has ranks up to 9."], id="gaps",
         ),
         pytest.param(
             job(*range(0, 20, 2), 1, 19),
-            [
-                "No file has ranks 3, 5, 7 and 5 more gaps; the job has ranks up to 19.",
-            ],
+            ["No file has ranks 3, 5, 7 and 5 more gaps; the job has ranks up to 19."],
             id="many-gaps",
         ),
         pytest.param(job(100, 200, 300), [], id="numbers-that-are-no-ranks"),
         pytest.param(
             job(0, 1, 1),
-            [
-                (
-                    "Rank 1 has 2 files of different processes (rank1.1, rank1.2): some may be of"
-                    " another run."
-                )
-            ],
-            id="two-of-one-rank",
+            [("Rank 1 has 2 files of different processes (rank1.1, rank1.2): some may be of"
+              " another run.")], id="two-of-one-rank",
         ),
         pytest.param(
             job(0, 0, 1, 1, 2, 2),
-            [
-                (
-                    "Rank 0 has 2 files of different processes (rank0.0, rank0.1), and 2 more"
-                    " ranks: some may be of another run."
-                )
-            ],
-            id="two-of-each-rank",
+            [("Rank 0 has 2 files of different processes (rank0.0, rank0.1), and 2 more"
+              " ranks: some may be of another run.")], id="two-of-each-rank",
         ),
         pytest.param(job(0, 1, 1, process=7), [], id="stretches-of-one-process"),
         pytest.param(
             [*job(0, 1), *job(2, tool="nsys 2023.4")],
-            [
-                (
-                    "The files were recorded by different tools or versions: nsys 2025.1 (2 files)"
-                    " and nsys 2023.4 (1 file)."
-                )
-            ],
-            id="tools",
+            [("The files were recorded by different tools or versions: nsys 2025.1 (2 files)"
+              " and nsys 2023.4 (1 file).")], id="tools",
         ),
         pytest.param(
             [*job(0), *job(1, epoch_ns=5 * HOUR_NS)],
-            [
-                (
-                    "Recording of rank1.0 began 5.0 h after that of rank0.0: they may be of"
-                    " different jobs, or the clocks of their hosts disagree."
-                )
-            ],
-            id="hours-apart",
+            [("Recording of rank1.0 began 5.0 h after that of rank0.0: they may be of"
+              " different jobs, or the clocks of their hosts disagree.")], id="hours-apart",
         ),
         pytest.param([*job(0), *job(1, epoch_ns=None)], [], id="no-clock"),
         pytest.param([*job(0), *job(1, epoch_ns=HOUR_NS - 1)], [], id="minutes-apart"),
     ],
-)
+)  # fmt: skip
 def test_what_is_odd_about_the_files_of_a_job_is_a_line_each(files, notes):
     assert job_notes(files) == notes
 

@@ -247,28 +247,47 @@ def test_files_that_cannot_be_read_together_are_refused(tmp_path, monkeypatch, n
     assert caught.value.message == message
 
 
-def test_what_is_no_recording_is_left_out_and_told(tmp_path):
-    rank_file(tmp_path, "a.json")
-    (tmp_path / "notes.md").write_text("# Notes\n", encoding="utf-8")
-
-    profile = read_profile(tmp_path)
-
-    fault = f"{tmp_path / 'notes.md'} is in no known format"
-    assert profile.origin.warnings == (f"Left out: {fault}.",)
-    assert profile.unread == (((tmp_path / "notes.md", fault),), 2)
+def text(file):
+    file.write_text("# Notes\n", encoding="utf-8")
 
 
-def test_a_broken_file_among_others_is_left_out_and_told(tmp_path):
+def cut(file):
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+CPU_ALONE = json.dumps({"schemaVersion": 1, "traceEvents": [{"ph": "X", "cat": "cpu_op"}]})
+
+
+def without_a_gpu(file):
+    file.write_text(CPU_ALONE)
+
+
+CUT_SHORT = "{file}: the JSON is cut short or damaged (Input data was truncated; {size} bytes)"
+
+
+@pytest.mark.parametrize(
+    ("change", "reason", "is_fault"),
+    [
+        pytest.param(text, "{file} is in no known format", True, id="no-recording"),
+        pytest.param(cut, CUT_SHORT, True, id="broken"),
+        pytest.param(
+            without_a_gpu, "{file} has no GPU activity: only the CPU was traced", False, id="no-gpu"
+        ),
+    ],
+)
+def test_what_has_nothing_to_read_among_ranks_is_left_out_and_told(
+    tmp_path, change, reason, is_fault
+):
     rank_file(tmp_path, "rank0.json", rank=0)
-    rank_file(tmp_path, "rank1.json", rank=1)
-    whole = (tmp_path / "rank1.json").read_bytes()
-    (tmp_path / "rank1.json").write_bytes(whole[: len(whole) // 2])
+    file = rank_file(tmp_path, "rank1.json", rank=1)
+    change(file)
 
     profile = read_profile(tmp_path)
 
-    ((file, fault),) = profile.unread.faults
-    assert (file, rows(profile, "runs", "rank")) == (tmp_path / "rank1.json", [(0,)])
-    assert profile.origin.warnings[0] == f"Left out: {fault}."
+    said = reason.format(file=file, size=file.stat().st_size)
+    assert rows(profile, "runs", "rank") == [(0,)]
+    assert profile.unread == (((file, said),) if is_fault else (), 2)
+    assert profile.origin.warnings[0] == f"Left out: {said}."
 
 
 def test_where_all_files_are_broken_the_first_one_is_named(tmp_path):
@@ -280,24 +299,8 @@ def test_where_all_files_are_broken_the_first_one_is_named(tmp_path):
         read_profile(tmp_path)
 
 
-def test_a_rank_without_a_gpu_is_left_out_and_told(tmp_path):
-    rank_file(tmp_path, "rank0.json", rank=0)
-    rank_file(tmp_path, "rank1.json", rank=1, kernels=())
-    (tmp_path / "rank1.json").write_text(
-        json.dumps({"schemaVersion": 1, "traceEvents": [{"ph": "X", "cat": "cpu_op"}]})
-    )
-    profile = read_profile(tmp_path)
-
-    assert rows(profile, "runs", "rank") == [(0,)]
-    assert profile.origin.warnings == (
-        f"Left out: {tmp_path / 'rank1.json'} has no GPU activity: only the CPU was traced.",
-    )
-
-
 def test_a_folder_where_no_rank_used_a_gpu_says_why(tmp_path):
-    (tmp_path / "rank1.json").write_text(
-        json.dumps({"schemaVersion": 1, "traceEvents": [{"ph": "X", "cat": "cpu_op"}]})
-    )
+    (tmp_path / "rank1.json").write_text(CPU_ALONE)
 
     with pytest.raises(EmptyRecordingError, match="only the CPU was traced"):
         read_profile(tmp_path)
