@@ -1,5 +1,8 @@
 """Drawn reports of Nsight Systems: messages as protocol buffers, packed as LZ4 without matches."""
 
+from xspaces import field
+from xspaces import number as varint
+
 HEAD = b"NVIDIA Tegra Profiler Report \x01"
 END = b"U3w[END]"
 PROCESS = 7
@@ -9,26 +12,12 @@ TYPES = {KERNEL: 79, COPY: 80, MEMSET: 80, SYNCHRONIZATION: 106, CUDA_EVENT: 127
 STRINGS = ("[Unknown]", "void work(int)", "work", "cudaLaunchKernel_v7000", "read")
 
 
-def varint(number):
-    """A number of seven bits a byte."""
-    number %= 1 << 64
-    octets = []
-    while number > 127:
-        octets.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*octets, number])
-
-
 def message(*fields):
     """A message of (number, value) fields: integers, texts, bytes, and messages as tuples."""
     parts = []
     for number, value in fields:
-        if isinstance(value, int):
-            parts.append(varint(number << 3) + varint(value))
-            continue
         data = value.encode() if isinstance(value, str) else value
-        data = message(*data) if isinstance(data, tuple) else data
-        parts.append(varint(number << 3 | 2) + varint(len(data)) + data)
+        parts.append(field(number, message(*data) if isinstance(data, tuple) else data))
     return b"".join(parts)
 
 

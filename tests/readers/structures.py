@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pyarrow as pa
 from pyarrow import parquet
+from xspaces import number as varint
 
 INTEGERS = (
     -1, -2, -(2**15), 0, 1, 2, 255, -(2**31), 2**31, 2**32 - 1, 2**53 + 1, 2**62, -(2**62),
@@ -439,18 +440,10 @@ def _body(kind, rng):
 
 
 def _written(key, kind, body):
-    head = _varint(key << 3 | kind)
+    head = varint(key << 3 | kind)
     if kind == 0:
-        return head + _varint(body)
-    return head + (_varint(len(body)) if kind == 2 else b"") + body
-
-
-def _varint(number):
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*out, number])
+        return head + varint(body)
+    return head + (varint(len(body)) if kind == 2 else b"") + body
 
 
 def _fields(content):
