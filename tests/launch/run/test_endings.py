@@ -1,16 +1,15 @@
 """The table of what is kept: however a program or gpuprof ends, under each kind of recorder."""
 
 import contextlib
-import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+from recorded_runs import ENVIRONMENT, PROGRAMS, manifest, record, script, start
 
 from gpuprof import read_profile
 from gpuprof.base.errors import InputError
@@ -19,17 +18,12 @@ from gpuprof.launch.run.program_signals import tree
 
 pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
 
-GPUPROF = [sys.executable, str(Path(__file__).parents[1].joinpath("plain_gpuprof.py"))]
-TRAINING = str(Path(__file__).parents[1] / "programs" / "training.py")
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
-NSYS = pytest.param(
-    "nsys",
-    marks=[
-        pytest.mark.profilers,
-        pytest.mark.skipif(shutil.which("nsys") is None, reason="nsys is not installed"),
-    ],
-)
-EACH_RECORDER = pytest.mark.parametrize("recorder", ["plain", "wrapped", NSYS])
+TRAINING = str(PROGRAMS / "training.py")
+NEEDS_NSYS = [
+    pytest.mark.profilers,
+    pytest.mark.skipif(shutil.which("nsys") is None, reason="nsys is not installed"),
+]
+RECORDERS = ("plain", "wrapped", "nsys")
 # How the program ends, and its exit status as a shell has it; all three epochs are kept always.
 STATUSES = {
     "returns": 0,
@@ -42,21 +36,19 @@ STATUSES = {
     "terminated": 143,
     "hung-up": 129,
 }
+STOPS = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129}
 LATE = "The program was stopped: it ran for longer than --timeout."
 
 
-def words(recorder, ending, *options):
-    return [*GPUPROF, "record", "--recorder", recorder, "-o", "run", *options, TRAINING, ending]
-
-
-def record(recorder, ending, *options):
-    return subprocess.run(
-        words(recorder, ending, *options),
-        capture_output=True,
-        timeout=100,
-        env=ENVIRONMENT,
-        check=False,
-    )
+def under(recorders, *cases):
+    """Cases under some recorders; the real profiler takes long, and is asked once of each kind."""
+    return [
+        pytest.param(
+            recorder, case, id=f"{recorder}-{case}", marks=NEEDS_NSYS * (recorder == "nsys")
+        )
+        for recorder in recorders
+        for case in cases
+    ]
 
 
 def agents_of_nsys(process_ids):
@@ -68,20 +60,10 @@ def agents_of_nsys(process_ids):
                 yield int(words_of.parent.name)
 
 
-def start(recorder, ending):
-    child = subprocess.Popen(
-        words(recorder, ending),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=ENVIRONMENT,
-        start_new_session=True,
-    )
-    assert child.stdout.readline() == b"trained\n"
+def started(recorder, ending):
+    child = start(recorder, [TRAINING, ending])
+    assert child.stdout.readline() == "trained\n"
     return child
-
-
-def manifest():
-    return json.loads(Path("run/manifest.json").read_text())
 
 
 def assert_all_is_kept(recorder, status):
@@ -102,39 +84,43 @@ def assert_all_is_kept(recorder, status):
     assert (lost in saved_manifest["warnings"]) == signalled
 
 
-@EACH_RECORDER
-@pytest.mark.parametrize(("ending", "status"), STATUSES.items(), ids=STATUSES)
-def test_a_program_that_ends_by_itself(recorder, ending, status):
-    completed = record(recorder, ending)
-
-    assert (completed.returncode, completed.stdout) == (status, b"trained\n")
-    assert_all_is_kept(recorder, status)
-
-
-@EACH_RECORDER
 @pytest.mark.parametrize(
-    ("number", "status"),
-    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)],
-    ids=["SIGINT", "SIGTERM", "SIGHUP"],
+    ("recorder", "ending"),
+    [
+        *under(["wrapped"], *STATUSES),
+        *under(["plain"], "returns", "status", "killed"),
+        *under(["nsys"], "status", "abort", "killed", "terminated"),
+    ],
 )
-def test_gpuprof_that_is_told_to_stop(recorder, number, status):
-    child = start(recorder, "hangs")
-    child.send_signal(number)
+def test_a_program_that_ends_by_itself(recorder, ending):
+    completed = record(recorder, [TRAINING, ending])
+
+    assert (completed.returncode, completed.stdout) == (STATUSES[ending], "trained\n")
+    assert_all_is_kept(recorder, STATUSES[ending])
+
+
+@pytest.mark.parametrize(
+    ("recorder", "name"), [*under(["plain", "wrapped"], *STOPS), *under(["nsys"], "SIGHUP")]
+)
+def test_gpuprof_that_is_told_to_stop(recorder, name):
+    child = started(recorder, "hangs")
+    child.send_signal(signal.Signals[name])
     child.communicate(timeout=60)
 
-    assert child.returncode == status
-    assert_all_is_kept(recorder, status)
+    assert child.returncode == STOPS[name]
+    assert_all_is_kept(recorder, STOPS[name])
 
 
-@EACH_RECORDER
-@pytest.mark.parametrize("ending", ["hangs", "hangs-in-a-child"])
+@pytest.mark.parametrize(
+    ("recorder", "ending"), [*under(["plain"], "hangs"), *under(RECORDERS[1:], "hangs-in-a-child")]
+)
 def test_a_program_that_hangs_is_stopped_when_its_time_is_over(recorder, ending):
-    completed = record(recorder, ending, "--timeout", "3s")
+    completed = record(recorder, [TRAINING, ending], "--timeout", "3s")
 
     assert completed.returncode == 130
     assert_all_is_kept(recorder, 130)
     assert manifest()["warnings"][0] == LATE
-    assert f"Warning: {LATE}" in completed.stderr.decode()
+    assert f"Warning: {LATE}" in completed.stderr
 
 
 @pytest.mark.parametrize(
@@ -151,15 +137,15 @@ def test_a_program_that_will_not_stop_is_stopped_harder(monkeypatch, ending, sta
 
 
 def test_a_program_that_ends_in_time_is_left_alone():
-    completed = record("plain", "returns", "--timeout", "60s")
+    completed = record("plain", [TRAINING, "returns"], "--timeout", "60s")
 
     assert completed.returncode == 0
     assert manifest()["warnings"] == []
 
 
-@EACH_RECORDER
-def test_gpuprof_that_is_killed_leaves_a_run_that_says_it_did_not_finish(recorder):
-    child = start(recorder, "hangs")
+@pytest.mark.parametrize(("recorder", "ending"), under(RECORDERS, "hangs"))
+def test_gpuprof_that_is_killed_leaves_a_run_that_says_it_did_not_finish(recorder, ending):
+    child = started(recorder, ending)
     below = tree(child.pid)[1:]
     child.kill()
     for process_id in below:
@@ -172,7 +158,7 @@ def test_gpuprof_that_is_killed_leaves_a_run_that_says_it_did_not_finish(recorde
         read_profile("run")
     assert Path("run/program.log").read_bytes() == b"trained\n"
     assert len(Path("run/marks.jsonl").read_text().splitlines()) == 3
-    again = record("plain", "returns", "--force")
+    again = record("plain", [TRAINING, "returns"], "--force")
     assert again.returncode == 0
 
 
@@ -181,14 +167,7 @@ def test_a_program_whose_recorder_gpuprof_was_killed_ends_at_its_next_output():
         "import time\nwhile True: print('x', flush=True); open('alive', 'w').close(); "
         "time.sleep(0.05)"
     )
-    Path("script.py").write_text(code)
-    child = subprocess.Popen(
-        [*GPUPROF, "record", "--recorder", "plain", "-o", "run", "script.py"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=ENVIRONMENT,
-        start_new_session=True,
-    )
+    child = start("plain", script(code))
     child.stdout.readline()
     [below] = tree(child.pid)[1:]
     child.kill()
