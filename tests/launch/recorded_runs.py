@@ -23,9 +23,9 @@ def script(code, *arguments):
     return ["script.py", *arguments]
 
 
-def record(recorder, program, *options, **keywords):
+def record(recorder, program, *options, check=False, **keywords):
     how = {"capture_output": True, "text": True, "timeout": 120, "env": ENVIRONMENT}
-    return subprocess.run(words(recorder, program, *options), check=False, **how | keywords)
+    return subprocess.run(words(recorder, program, *options), check=check, **how | keywords)
 
 
 def start(recorder, program, *options):

@@ -1,21 +1,18 @@
 """Several runs in one folder, with plain ones in between that tell what recording costs."""
 
 import json
-import os
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from commands import DUAL, SINGLE, gpuprof
+from recorded_runs import ENVIRONMENT, GPUPROF
 
 from gpuprof.base.manifest import Manifest, repeats
 from gpuprof.comparisons.measure.labelled_runs import runs_of
 from gpuprof.launch.repeating import overhead
 
-GPUPROF = [sys.executable, str(Path(__file__).parents[0].joinpath("plain_gpuprof.py"))]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
 # Appends who ran to a file; twice as slow where the recorder of tests says that it is there.
 SCRIPT = """
 import os, sys, time, gpuprof

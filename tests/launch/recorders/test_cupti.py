@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from recorded_runs import record, script
 
 from gpuprof import read_profile
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError
@@ -19,7 +20,6 @@ from gpuprof.launch.recorders.cupti import RECORDER
 from gpuprof.launch.recorders.in_process import INJECT
 from gpuprof.launch.run.gpus import driver_cuda, gpus
 
-ROOT = Path(__file__).parents[3]
 T0 = 1_760_000_000_000_000_000
 needs_cupti = pytest.mark.skipif(find_spec("cupti") is None, reason="cupti-python is not installed")
 BUFFERS = []
@@ -295,47 +295,34 @@ def test_a_program_without_a_driver_runs_as_it_would(tmp_path):
 
 
 @pytest.mark.skipif(driver_cuda() is not None, reason="shows what is said without a driver")
-def test_without_a_driver_the_recorder_refuses_before_the_program_starts(tmp_path):
-    (tmp_path / "t.py").write_text("open('ran', 'w')")
-    completed = subprocess.run(
-        [sys.executable, "-m", "gpuprof", "record", "--recorder", "cupti", "t.py"],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
+@pytest.mark.usefixtures("in_an_empty_folder")
+def test_without_a_driver_the_recorder_refuses_before_the_program_starts():
+    completed = record("cupti", script("open('ran', 'w')"))
 
     assert completed.returncode == 1
     assert completed.stderr.splitlines()[0] in {
         "Error: CUPTI needs NVIDIA's driver, and there is none here",
         "Error: cupti-python is not installed",
     }
-    assert not (tmp_path / "ran").exists()
+    assert not Path("ran").exists()
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not gpus(), reason="no GPU here")
 @pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
 @needs_cupti
-def test_a_torch_program_is_recorded_on_a_gpu(tmp_path):
-    (tmp_path / "t.py").write_text(
+@pytest.mark.usefixtures("in_an_empty_folder")
+def test_a_torch_program_is_recorded_on_a_gpu():
+    program = script(
         "import torch\n"
         "x = torch.ones(1000, 1000).cuda()\n"
         "for _ in range(10): x = torch.tanh(x @ x)\n"
         "print(x.sum().item())\n"
     )
-    completed = subprocess.run(
-        [sys.executable, "-m", "gpuprof", "record", "--recorder", "cupti", "-o", "run", "t.py"],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
+    completed = record("cupti", program)
 
     assert completed.returncode == 0, completed.stderr
-    profile = read_profile(tmp_path / "run")
+    profile = read_profile("run")
     kernels = profile.query("SELECT count(*) AS n FROM kernels WHERE name LIKE '%tanh%'")
     assert kernels["n"].to_pylist() == [10]
     copied = profile.query("SELECT sum(bytes) AS n FROM memcpys WHERE memcpy_kind = 'HtoD'")

@@ -2,14 +2,12 @@
 
 import gzip
 import json
-import os
-import signal
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import recorded_runs
+from recorded_runs import ENVIRONMENT, PROGRAMS, manifest
 
 from gpuprof import read_profile
 from gpuprof.base.errors import EmptyRecordingError
@@ -19,8 +17,6 @@ from gpuprof.launch.run.gpus import gpus
 
 pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
 
-ROOT = Path(__file__).parents[3]
-PROGRAMS = Path(__file__).parents[1] / "programs"
 NO_GPU = pytest.mark.skipif(bool(gpus()), reason="shows what is said where there is no GPU")
 
 
@@ -37,20 +33,9 @@ EACH_FRAMEWORK = pytest.mark.parametrize(
 )
 
 
-def record(name, *words, options=(), **variables):
-    program = PROGRAMS / f"epochs_of_{name}.py"
-    return subprocess.run(
-        [sys.executable, "-m", "gpuprof", "record", "-o", "run", *options, program, *words],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **variables},
-        check=False,
-    )
-
-
-def manifest():
-    return json.loads(Path("run/manifest.json").read_text())
+def record(name, *words, options=(), recorder=None, **variables):
+    program = [PROGRAMS / f"epochs_of_{name}.py", *words]
+    return recorded_runs.record(recorder or name, program, *options, env=ENVIRONMENT | variables)
 
 
 def contents(name):
@@ -67,7 +52,7 @@ def epochs_in(name):
 @EACH_FRAMEWORK
 @NO_GPU
 def test_a_script_is_recorded_by_what_it_imports_and_says_that_no_gpu_was_seen(name, title):
-    completed = record(name)
+    completed = record(name, recorder="auto")
 
     assert (completed.returncode, completed.stdout) == (7, ""), completed.stderr
     first = f"Recording with {name} (no NVIDIA driver here; the program imports {title}) into run"
@@ -94,7 +79,7 @@ def test_a_script_is_recorded_by_what_it_imports_and_says_that_no_gpu_was_seen(n
 
 @EACH_FRAMEWORK
 def test_only_the_epochs_that_were_asked_for_are_there(name, title):
-    completed = record(name, options=("--recorder", name, "--epochs", "1:3"))
+    completed = record(name, options=("--epochs", "1:3"))
 
     assert completed.returncode == 7, (title, completed.stderr)
     assert epochs_in(name) == [1, 2]
@@ -106,7 +91,7 @@ def test_only_the_epochs_that_were_asked_for_are_there(name, title):
 
 @EACH_FRAMEWORK
 def test_a_script_with_a_profiler_of_its_own_is_left_in_peace(name, title):
-    completed = record(name, "own", "own-trace", options=("--recorder", name))
+    completed = record(name, "own", "own-trace")
 
     assert completed.returncode == 7, completed.stderr
     assert Path("own-trace").exists()
@@ -118,7 +103,7 @@ def test_a_script_with_a_profiler_of_its_own_is_left_in_peace(name, title):
 
 @EACH_FRAMEWORK
 def test_a_long_program_is_recorded_for_a_bounded_time_and_says_so(name, title):
-    completed = record(name, options=("--recorder", name), GPUPROF_MOST_SECONDS="0")
+    completed = record(name, GPUPROF_MOST_SECONDS="0")
 
     assert completed.returncode == 7, completed.stderr
     assert epochs_in(name) != [0, 1, 2, 3]
@@ -127,18 +112,17 @@ def test_a_long_program_is_recorded_for_a_bounded_time_and_says_so(name, title):
 
 
 @EACH_FRAMEWORK
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=["SIGTERM", "SIGHUP"])
-def test_a_program_that_is_told_to_stop_keeps_its_trace_and_dies_of_it(name, title, number):
-    completed = record(name, "signal", str(int(number)), options=("--recorder", name))
+def test_a_program_that_is_told_to_stop_keeps_its_trace_and_dies_of_it(name, title):
+    completed = record(name, "signal", "15")
 
-    assert completed.returncode == 128 + number, (title, completed.stderr)
+    assert completed.returncode == 143, (title, completed.stderr)
     assert epochs_in(name) == [0, 1, 2, 3]
     assert len(manifest()["epochs"]) == 4
 
 
 @EACH_FRAMEWORK
 def test_a_killed_program_keeps_its_marks(name, title):
-    completed = record(name, "signal", "9", options=("--recorder", name))
+    completed = record(name, "signal", "9")
 
     assert completed.returncode == 137, (title, completed.stderr)
     assert len(manifest()["epochs"]) == 4
@@ -148,7 +132,7 @@ def test_a_killed_program_keeps_its_marks(name, title):
 @pytest.mark.torch
 @pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
 def test_a_forked_child_leaves_the_trace_to_its_parent():
-    completed = record("torch", "fork", options=("--recorder", "torch"))
+    completed = record("torch", "fork")
 
     assert completed.returncode == 7, completed.stderr
     assert epochs_in("torch") == [0, 1, 2, 3]

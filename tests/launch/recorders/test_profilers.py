@@ -1,16 +1,14 @@
 """The recorders of NVIDIA's tools: their words, and real runs of both without a GPU."""
 
-import json
 import os
 import shutil
 import signal
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from recorded_runs import manifest, record, script, start
 
 from gpuprof import read_profile
 from gpuprof.base import nsight
@@ -19,7 +17,6 @@ from gpuprof.launch.contract import Ended, LaunchedRun, Program
 from gpuprof.launch.recorders import nsys, nvprof
 from gpuprof.launch.run.gpus import Gpu, gpus
 
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
 NO_GPU = pytest.mark.skipif(bool(gpus()), reason="shows what is said where there is no GPU")
 
 
@@ -166,18 +163,6 @@ def test_nvprof_file_names_escape_the_folders_percent_signs(tmp_path):
     assert f"{tmp_path}/50%%h/nvprof-%p.nvvp" in words
 
 
-def record(recorder, *program, code=None):
-    if code is not None:
-        Path("script.py").write_text(code)
-    return subprocess.run(
-        [sys.executable, "-m", "gpuprof", "record", "--recorder", recorder, "-o", "run", *program],
-        capture_output=True,
-        timeout=120,
-        env=ENVIRONMENT,
-        check=False,
-    )
-
-
 def needs(tool):
     if shutil.which(tool) is None:
         pytest.skip(f"{tool} is not installed")
@@ -200,16 +185,16 @@ sys.exit(7)
 @NO_GPU
 def test_real_profiler_records_a_real_script(tool):
     needs(tool)
-    completed = record(tool, "script.py", code=REAL)
+    completed = record(tool, script(REAL))
 
-    assert completed.stdout == b"50 %"
+    assert completed.stdout == "50 %"
     assert completed.returncode == 7
-    assert completed.stderr.decode().splitlines()[-3:] == [
+    assert completed.stderr.splitlines()[-3:] == [
         "The program ended with exit status 7",
         f"Warning: {tool} recorded no GPU work: no NVIDIA driver here",
         "Its output is in run",
     ]
-    saved_manifest = json.loads(Path("run/manifest.json").read_text())
+    saved_manifest = manifest()
     assert saved_manifest["exit_status"] == 7
     assert [(e["epoch"], e["steps"]) for e in saved_manifest["epochs"]] == [(0, 3), (1, 3)]
     assert saved_manifest["versions"][tool][0].isdigit()
@@ -222,7 +207,7 @@ def test_real_profiler_records_a_real_script(tool):
 def test_real_nsys_keeps_the_marks_as_ranges():
     needs("nsys")
     pytest.importorskip("nvtx", reason="nvtx is not installed")
-    record("nsys", "script.py", code=REAL)
+    record("nsys", script(REAL))
     with closing(sqlite3.connect("run/nsys.sqlite")) as database:
         query = "SELECT count(*) FROM NVTX_EVENTS WHERE eventType = 59"
         ranges = database.execute(query).fetchone()[0]
@@ -251,20 +236,12 @@ except KeyboardInterrupt:
 )
 def test_real_profiler_ends_in_order_after_the_program(tool, number, status):
     needs(tool)
-    Path("script.py").write_text(WAITS)
-    words = ["-m", "gpuprof", "record", "--recorder", tool, "-o", "run", "script.py"]
-    process = subprocess.Popen(
-        [sys.executable, *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=ENVIRONMENT,
-        start_new_session=True,
-    )
-    assert process.stdout.readline() == b"ready\n"
+    process = start(tool, script(WAITS))
+    assert process.stdout.readline() == "ready\n"
     os.killpg(process.pid, number)
     out, _ = process.communicate(timeout=60)
 
-    assert out == (b"cleaned up\n" if number == signal.SIGINT else b"")
+    assert out == ("cleaned up\n" if number == signal.SIGINT else "")
     assert process.returncode == status
-    assert json.loads(Path("run/manifest.json").read_text())["exit_status"] == status
+    assert manifest()["exit_status"] == status
     assert tool == "nvprof" or Path("run/nsys.sqlite").exists()

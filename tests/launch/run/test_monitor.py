@@ -7,10 +7,10 @@ import subprocess
 import sys
 import time
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
-from commands import gpuprof
+from commands import ROOT, gpuprof
+from recorded_runs import record, script
 
 from gpuprof import read_profile
 from gpuprof.analyses.monitoring import monitoring as summed
@@ -21,31 +21,23 @@ from gpuprof.model.profile import Profile
 from gpuprof.model.schema import MONITOR
 from gpuprof.readers.gpuprof.run_folder import samples
 
-ROOT = Path(__file__).parents[3]
-GPUPROF = [sys.executable, str(Path(__file__).parents[1].joinpath("plain_gpuprof.py"))]
 needs_psutil = pytest.mark.skipif(find_spec("psutil") is None, reason="psutil is not installed")
 T0 = 1_760_000_000_000_000_000
 S = 10**9
 
 
 @needs_psutil
-def test_the_host_is_sampled_into_the_run_and_epochs_are_known(tmp_path):
-    (tmp_path / "busy.py").write_text(
+@pytest.mark.usefixtures("in_an_empty_folder")
+def test_the_host_is_sampled_into_the_run_and_epochs_are_known():
+    program = script(
         "import time, gpuprof\n"
         "for _ in range(2):\n"
         "    with gpuprof.epoch():\n"
         "        until = time.monotonic() + 1\n"
         "        while time.monotonic() < until: pass\n"
     )
-    subprocess.run(
-        [*GPUPROF, "record", "--recorder", "plain", "-o", "run", "--monitor", "100ms", "busy.py"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        check=True,
-        capture_output=True,
-        timeout=60,
-    )
-    profile = read_profile(tmp_path / "run")
+    record("plain", program, "--monitor", "100ms", check=True)
+    profile = read_profile("run")
     rows = [row for row in summed(profile).to_pylist() if row["device_id"] is None]
 
     assert [row["epoch"] for row in rows] == [None, 0, 1]

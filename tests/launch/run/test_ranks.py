@@ -6,19 +6,17 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
+import recorded_runs
+from recorded_runs import ENVIRONMENT, PROGRAMS, script, start
 from tensorflow_recording import manifest, needs_tensorflow, record
 
 from gpuprof import epoch, read_profile
 from gpuprof.launch.recorders.in_process import INJECT
 
-PROGRAMS = Path(__file__).parents[1] / "programs"
-ROOT = Path(__file__).parents[3]
 # Open MPI refuses root, and more ranks than cores, unless told; and kills a second after SIGTERM.
 AS_ROOT = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
@@ -92,8 +90,9 @@ class TestOneFolder:
 
 @pytest.mark.torch
 @pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
+@pytest.mark.usefixtures("in_an_empty_folder")
 def test_torchrun_leaves_a_trace_of_each_rank(tmp_path):
-    (tmp_path / "train.py").write_text(
+    program = script(
         "import torch, gpuprof\n"
         "torch.distributed.init_process_group('gloo')\n"
         "model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))\n"
@@ -101,17 +100,10 @@ def test_torchrun_leaves_a_trace_of_each_rank(tmp_path):
         "    with gpuprof.step(): model(torch.ones(2, 4)).sum().backward()\n"
         "torch.distributed.destroy_process_group()\n"
     )
-    words = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "train.py"]
-    completed = subprocess.run(
-        [sys.executable, "-m", "gpuprof", "record", "--recorder", "torch", "-o", "run", *words],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        timeout=120,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-    )
-    saved_manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", *program]
+    one_thread = ENVIRONMENT | {"OMP_NUM_THREADS": "1"}
+    completed = recorded_runs.record("torch", torchrun, env=one_thread)
+    saved_manifest = recorded_runs.manifest()
 
     assert completed.returncode == 0, completed.stderr
     traces = sorted((tmp_path / "run").glob("torch-rank*.json.gz"))
@@ -120,8 +112,9 @@ def test_torchrun_leaves_a_trace_of_each_rank(tmp_path):
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
-def test_processes_of_multiprocessing_mark_their_epochs_in_one_run(tmp_path, method):
-    (tmp_path / "train.py").write_text(
+@pytest.mark.usefixtures("in_an_empty_folder")
+def test_processes_of_multiprocessing_mark_their_epochs_in_one_run(method):
+    program = script(
         "import multiprocessing, os, gpuprof\n"
         "def work(rank):\n"
         "    os.environ['RANK'] = str(rank)\n"
@@ -133,50 +126,34 @@ def test_processes_of_multiprocessing_mark_their_epochs_in_one_run(tmp_path, met
         "    for rank in ranks: rank.start()\n"
         "    for rank in ranks: rank.join()\n"
     )
-    subprocess.run(
-        [sys.executable, "-m", "gpuprof", "record", "--recorder", "none", "-o", "run", "train.py"],
-        cwd=tmp_path,
-        check=True,
-        capture_output=True,
-        timeout=60,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    saved_manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    recorded_runs.record("none", program, check=True)
 
-    assert [(p["rank"], p["epochs"]) for p in saved_manifest["processes"]] == [
-        (0, 1),
-        (1, 1),
-        (2, 1),
-    ]
+    processes = recorded_runs.manifest()["processes"]
+    assert [(p["rank"], p["epochs"]) for p in processes] == [(0, 1), (1, 1), (2, 1)]
 
 
 @pytest.mark.mpi
 @needs_mpirun
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
-def test_mpirun_that_is_stopped_keeps_what_its_ranks_marked(tmp_path, number):
-    (tmp_path / "train.py").write_text(
+@pytest.mark.usefixtures("in_an_empty_folder")
+def test_mpirun_that_is_stopped_keeps_what_its_ranks_marked(monkeypatch):
+    program = script(
         "import time, gpuprof\n"
         "with gpuprof.epoch(): pass\n"
         "print('trained', flush=True)\n"
         "time.sleep(60)\n"
     )
-    words = ["--recorder", "none", "-o", "run", "--", "mpirun", "-n", "2", sys.executable]
-    child = subprocess.Popen(
-        [sys.executable, "-m", "gpuprof", "record", *words, "train.py"],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **AS_ROOT},
-    )
+    for name, value in AS_ROOT.items():
+        monkeypatch.setitem(ENVIRONMENT, name, value)
+    child = start("none", ["--", "mpirun", "-n", "2", sys.executable, *program])
     # Of two ranks the lines may come as one and an empty one.
-    printed = b""
-    while printed.count(b"trained") < 2:
+    printed = ""
+    while printed.count("trained") < 2:
         line = child.stdout.readline()
         assert line, printed
         printed += line
-    child.send_signal(number)
+    child.send_signal(signal.SIGTERM)
     child.communicate(timeout=60)
-    saved_manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    saved_manifest = recorded_runs.manifest()
 
     assert child.returncode not in (0, None)
     assert saved_manifest["exit_status"] == child.returncode

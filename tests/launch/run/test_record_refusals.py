@@ -1,7 +1,6 @@
 """What can be wrong is found before the program starts, and nothing is written."""
 
 import errno
-import os
 import resource
 import shutil
 import subprocess
@@ -10,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from recorded_runs import ENVIRONMENT, GPUPROF
 
 from gpuprof import read_profile
 from gpuprof.base.errors import OutputError
@@ -19,9 +19,6 @@ from gpuprof.launch.contract import Program
 from gpuprof.launch.recorders import timing_only
 from gpuprof.launch.recording import Options
 from gpuprof.launch.recording import record as start
-
-GPUPROF = [sys.executable, str(Path(__file__).parents[1].joinpath("plain_gpuprof.py"))]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +45,11 @@ REFUSALS = {
     "module-missing": (["-m", "nosuch.module"], 1, "Error: nosuch.module: no such module"),
     "executable-missing": (["--", "./nosuch"], 1, "Error: ./nosuch: no such program"),
     "not-executable": (["--", "./script.py"], 1, "Error: ./script.py: is not executable"),
-    "executable-without-dashes": (["sh", "-c", "x"], 1, "Error: sh: no such script"),
+    "executable-without-dashes": (
+        ["sh", "-c", "x"],
+        1,
+        "Hint: To record an executable, put -- before it: gpuprof record -- sh -c x\n",
+    ),
     "output-is-a-file": (["-o", "file", "script.py"], 1, "Error: file is a file"),
     "output-exists": (["-o", "folder", "script.py"], 1, "Error: folder exists already"),
     "output-under-a-file": (
@@ -63,6 +64,7 @@ REFUSALS = {
         "Error: folder does not contain a recording, and --force replaces only recordings",
     ),
     "nothing-to-run": ([], 2, "Error: Missing argument"),
+    "unknown-recorder": (["--recorder", "vtune", "script.py"], 2, "'vtune' is not one of 'auto'"),
     "unknown-option": (["--nosuch", "script.py"], 2, "Error: No such option"),
 }
 
@@ -83,14 +85,6 @@ def test_refused_before_the_program_starts(words, status, error):
     assert sorted(Path().rglob("*")) == before
 
 
-def test_unknown_recorder_is_a_usage_error():
-    completed = record("script.py", recorder="vtune")
-
-    assert completed.returncode == 2
-    assert "'vtune' is not one of 'auto'" in completed.stderr
-    assert not Path("ran").exists()
-
-
 @pytest.mark.parametrize("recorder", ["nsys", "nvprof"])
 def test_recorder_that_is_not_installed_says_how_to_get_it(recorder):
     completed = record(
@@ -103,14 +97,6 @@ def test_recorder_that_is_not_installed_says_how_to_get_it(recorder):
     assert "apt-get install" in hint
     assert not Path("ran").exists()
     assert not Path("gpuprof-runs").exists()
-
-
-def test_hint_for_an_executable_without_dashes_is_the_whole_command():
-    completed = record("sh", "-c", "x")
-
-    assert completed.stderr.splitlines()[1] == (
-        "Hint: To record an executable, put -- before it: gpuprof record -- sh -c x"
-    )
 
 
 def test_force_replaces_a_run_and_nothing_of_the_old_one_stays():

@@ -1,16 +1,13 @@
 """Only a part of a run is recorded: by time, by epochs, by a range, or as the program says."""
 
-import json
-import os
 import shutil
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
+import recorded_runs
+from recorded_runs import PROGRAMS
 from tensorflow_recording import manifest, needs_tensorflow, record, recorded
 
 from gpuprof.api.values import parse_epochs
@@ -19,8 +16,6 @@ from gpuprof.launch.contract import LaunchedRun, Program
 from gpuprof.launch.recorders import nsys, nvprof, tensorflow
 from gpuprof.launch.run.window import CaptureWindow, check_window
 
-PROGRAMS = Path(__file__).parents[1] / "programs"
-ROOT = Path(__file__).parents[3]
 PROGRAM = Program(("python", "train.py"))
 S = 10**9
 
@@ -102,20 +97,8 @@ def test_a_part_that_a_recorder_cannot_tell_is_refused(window, recorder, said):
         check_window(window, recorder.name, recorder.windows)
 
 
-def gpuprof(folder, *words):
-    return subprocess.run(
-        [sys.executable, "-m", "gpuprof", "record", "-o", "run", *words],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        check=False,
-    )
-
-
-def ranges(folder):
-    with closing(sqlite3.connect(folder / "run" / "nsys.sqlite")) as database:
+def ranges():
+    with closing(sqlite3.connect("run/nsys.sqlite")) as database:
         found = database.execute(
             "SELECT coalesce(text, value) FROM NVTX_EVENTS LEFT JOIN StringIds ON id = textId "
             "WHERE eventType = 59 ORDER BY start"
@@ -123,37 +106,33 @@ def ranges(folder):
     return [text for (text,) in found if text.startswith("epoch")]
 
 
+@pytest.mark.usefixtures("in_an_empty_folder")
 @pytest.mark.profilers
 @pytest.mark.skipif(shutil.which("nsys") is None, reason="nsys is not installed")
 @pytest.mark.skipif(find_spec("nvtx") is None, reason="nvtx is not installed")
 class TestRealNsys:
-    def nsys(self, folder, *words, epochs="8"):
-        completed = gpuprof(folder, "--recorder", "nsys", *words, PROGRAMS / "epochs.py", epochs)
-        saved_manifest = json.loads((folder / "run" / "manifest.json").read_text())
+    def nsys(self, *options, epochs="8"):
+        completed = recorded_runs.record("nsys", [PROGRAMS / "epochs.py", epochs], *options)
+        saved_manifest = recorded_runs.manifest()
         assert (completed.returncode, completed.stdout) == (7, "end of program\n"), completed.stderr
         assert (saved_manifest["exit_status"], len(saved_manifest["epochs"])) == (7, int(epochs))
         return saved_manifest
 
-    def test_only_the_epochs_that_were_asked_for_are_there(self, tmp_path):
-        saved_manifest = self.nsys(tmp_path, "--epochs", "2:5")
+    def test_only_the_epochs_that_were_asked_for_are_there(self):
+        saved_manifest = self.nsys("--epochs", "2:5")
 
-        assert ranges(tmp_path) == ["epoch 2", "epoch 3", "epoch 4"]
+        assert ranges() == ["epoch 2", "epoch 3", "epoch 4"]
         assert (
             saved_manifest["warnings"][0] == "Only a part of the run was recorded: epochs 2 to 4."
         )
 
-    def test_only_the_first_range_of_a_name_is_there(self, tmp_path):
-        self.nsys(tmp_path, "--range", "epoch 3@gpuprof")
+    def test_a_program_runs_on_to_its_end_after_the_time_to_record(self):
+        self.nsys("--delay", "1s", "--duration", "1s", epochs="60")
 
-        assert ranges(tmp_path) == ["epoch 3"]
+        assert 5 <= len(ranges()) <= 15
 
-    def test_a_program_runs_on_to_its_end_after_the_time_to_record(self, tmp_path):
-        self.nsys(tmp_path, "--delay", "1s", "--duration", "1s", epochs="60")
-
-        assert 5 <= len(ranges(tmp_path)) <= 15
-
-    def test_a_part_that_never_came_is_no_empty_recording(self, tmp_path):
-        saved_manifest = self.nsys(tmp_path, "--epochs", "20:21")
+    def test_a_part_that_never_came_is_no_empty_recording(self):
+        saved_manifest = self.nsys("--epochs", "20:21")
 
         assert saved_manifest["nothing_recorded"] == "the part to record never came: epoch 20"
 

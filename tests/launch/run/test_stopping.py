@@ -4,13 +4,13 @@ import contextlib
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
 
 import pytest
+from recorded_runs import ENVIRONMENT, script, start
 
 from gpuprof.base.manifest import RUN_DIR_VARIABLE, read_manifest
 from gpuprof.launch import recording
@@ -20,8 +20,6 @@ from gpuprof.launch.run.process import ProgramOutput
 
 pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
 
-GPUPROF = [sys.executable, str(Path(__file__).parents[1].joinpath("plain_gpuprof.py"))]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
 PATIENCE_S = 60
 
 
@@ -175,25 +173,16 @@ def test_an_export_that_hangs_is_ended(folder, timeout_ns):
 
 @pytest.mark.profilers
 @pytest.mark.skipif(shutil.which("nsys") is None, reason="nsys is not installed")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
-def test_nsys_keeps_its_report_of_a_program_that_ignores_all_signals(tmp_path, number):
+def test_nsys_keeps_its_report_of_a_program_that_ignores_all_signals(tmp_path):
     run_folder = str(tmp_path / "run")
-    Path("train.py").write_text(IGNORES)
-    words = ["record", "--recorder", "nsys", "-o", "run", "train.py"]
-    child = subprocess.Popen(
-        [*GPUPROF, *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=ENVIRONMENT,
-        start_new_session=True,
-    )
+    child = start("nsys", script(IGNORES))
 
     def program_has_ended():
-        child.send_signal(number)
+        child.send_signal(signal.SIGTERM)
         time.sleep(0.3)
         return not any(map(is_program, program_signals.processes_of(run_folder)))
 
-    assert child.stdout.readline() == b"trains\n"
+    assert child.stdout.readline() == "trains\n"
     until(program_has_ended)
     child.communicate(timeout=PATIENCE_S)
 
@@ -206,5 +195,5 @@ def test_nsys_keeps_its_report_of_a_program_that_ignores_all_signals(tmp_path, n
 def is_program(process_id):
     with contextlib.suppress(OSError):
         words = Path(f"/proc/{process_id}/cmdline").read_bytes().split(b"\0")
-        return words[1:2] == [b"train.py"]
+        return words[1:2] == [b"script.py"]
     return False
