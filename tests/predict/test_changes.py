@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from launched import PLACE, SPAN, call, launched
 from recordings import copy, kernel, summary, trace
-from test_replay import PLACE, SMALL, call
+from test_replay import SMALL
 
 from gpuprof.base.errors import MissingTableError, UsageError
 from gpuprof.predict.changes import apply
@@ -30,8 +31,12 @@ def peers():
     )
 
 
+def first_row(profile, *what):
+    return predict(profile, what).tables["prediction"].to_pylist()[0]
+
+
 def both(profile, *what):
-    row = predict(profile, what).tables["prediction"].to_pylist()[0]
+    row = first_row(profile, *what)
     return row["measured_ns"], row["predicted_ns"]
 
 
@@ -99,12 +104,8 @@ def test_copies_that_take_longer_than_all_else_hide_the_rest():
 
 
 def test_without_a_cost_of_launches_the_device_waits_for_nothing():
-    kernels = [
-        kernel("k", n * 20_000 + 5000, n * 20_000 + 8000, stream_id=7, correlation_id=n, **PLACE)
-        for n in range(5)
-    ]
-    calls = [call("cudaLaunchKernel", n * 20_000, n * 20_000 + 4000, n) for n in range(5)]
-    measured_ns, predicted_ns = both(trace(kernels=kernels, api_calls=calls), "no-launch-cost")
+    launches = [("cudaLaunchKernel", at, at + 4, ("k", at + 5, at + 8)) for at in range(0, 100, 20)]
+    measured_ns, predicted_ns = both(launched(*launches), "no-launch-cost")
 
     assert measured_ns == 83_000
     # Five kernels, and the pauses of a stream, of which the recording shows none without a launch.
@@ -112,20 +113,12 @@ def test_without_a_cost_of_launches_the_device_waits_for_nothing():
 
 
 def test_a_dropped_range_takes_its_launches_and_the_host_within_it_along():
-    ranges = [
-        {"start_ns": 900, "end_ns": 52_000, "text": "norm", "range_kind": "push_pop",
-         "process_id": 1, "thread_id": 1}
-    ]  # fmt: skip
-    kernels = [
-        kernel("a", 10_000, 20_000, stream_id=7, correlation_id=1, **PLACE),
-        kernel("b", 60_000, 70_000, stream_id=7, correlation_id=3, **PLACE),
-    ]
-    calls = [
-        call("cudaLaunchKernel", 1000, 2000, 1),
-        call("cudaEventQuery", 50_000, 51_000, 2),
-        call("cudaLaunchKernel", 52_000, 53_000, 3),
-    ]
-    profile = trace(kernels=kernels, api_calls=calls, nvtx_ranges=ranges)
+    profile = launched(
+        ("cudaLaunchKernel", 1, 2, ("a", 10, 20)),
+        ("cudaEventQuery", 50, 51, None),
+        ("cudaLaunchKernel", 52, 53, ("b", 60, 70)),
+        nvtx_ranges=[SPAN | {"text": "norm", "start_ns": 900, "end_ns": 52_000}],
+    )
 
     result = predict(profile, ["drop=norm"])
 
@@ -203,37 +196,30 @@ def test_the_host_does_not_shorten_what_it_does_elsewhere():
 
 
 def test_only_what_matches_of_a_range_is_dropped():
-    span = {"text": "sync", "range_kind": "push_pop", "process_id": 1, "thread_id": 1}
-    kernels = [
-        kernel(name, n * 10_000 + 5000, n * 10_000 + 15_000, stream_id=7, correlation_id=n, **PLACE)
+    launches = [
+        ("cudaLaunchKernel", n, n + 0.5, (name, 10 * n + 5, 10 * n + 15))
         for n, name in enumerate("abab")
     ]
-    calls = [call("cudaLaunchKernel", n * 1000, n * 1000 + 500, n) for n in range(4)]
-    ranges = [span | {"start_ns": 1900, "end_ns": 4000}]
-    profile = trace(kernels=kernels, api_calls=calls, nvtx_ranges=ranges)
+    ranges = [SPAN | {"text": "sync", "start_ns": 1900, "end_ns": 4000}]
+    profile = launched(*launches, nvtx_ranges=ranges)
 
     result = predict(profile, ["drop=^a$@sync"])
 
     assert "operations of ^a$@sync (1) and their calls (1) are removed" in result.headline
     assert both(profile, "drop=^a$@sync") == (40_000, 30_000)
     with pytest.raises(UsageError, match=r"sync launches no kernel or copy that matches \^b\$"):
-        predict(trace(kernels=kernels[:3], api_calls=calls, nvtx_ranges=ranges), ["drop=^b$@sync"])
+        predict(launched(*launches[:3], nvtx_ranges=ranges), ["drop=^b$@sync"])
 
 
 def test_a_range_of_calls_that_launch_nothing_is_dropped_all_the_same():
-    span = {"text": "query", "range_kind": "push_pop", "process_id": 1, "thread_id": 1}
-    kernels = [
-        kernel("k", n * 90_000 + 5000, n * 90_000 + 15_000, stream_id=7, correlation_id=n, **PLACE)
-        for n in (1, 3)
-    ]
-    calls = [
-        call("cudaLaunchKernel", 90_000, 92_000, 1),
-        call("cudaEventQuery", 100_000, 260_000, 2),
-        call("cudaLaunchKernel", 261_000, 263_000, 3),
-    ]
-    ranges = [span | {"start_ns": 99_000, "end_ns": 260_500}]
+    profile = launched(
+        ("cudaLaunchKernel", 90, 92, ("k", 95, 105)),
+        ("cudaEventQuery", 100, 260, None),
+        ("cudaLaunchKernel", 261, 263, ("k", 275, 285)),
+        nvtx_ranges=[SPAN | {"text": "query", "start_ns": 99_000, "end_ns": 260_500}],
+    )
 
-    result = predict(trace(kernels=kernels, api_calls=calls, nvtx_ranges=ranges), ["drop=query"])
+    result = predict(profile, ["drop=query"])
 
     assert "operations of query (0) and their calls (1) are removed" in result.headline
     row = result.tables["prediction"].to_pylist()[0]
@@ -242,20 +228,12 @@ def test_a_range_of_calls_that_launch_nothing_is_dropped_all_the_same():
 
 def test_copies_on_a_stream_of_their_own_let_the_host_go_on():
     """Each copy from pageable memory holds up the launch of the kernel before it is copied."""
-    ends = {"src_memory_kind": "pageable", "dst_memory_kind": "device", "bytes": 1000}
-    kernels, copies, calls = [], [], []
-    for step in range(4):
-        at, its = step * 300_000, {"stream_id": 7} | PLACE
-        numbers = 2 * step + 1, 2 * step + 2
-        calls.append(call("cudaMemcpyAsync", at, at + 100_000, numbers[0]))
-        copies.append(
-            copy("HtoD", at + 1000, at + 99_000, correlation_id=numbers[0], **its, **ends)
-        )
-        calls.append(call("cudaLaunchKernel", at + 101_000, at + 103_000, numbers[1]))
-        kernels.append(kernel("k", at + 105_000, at + 300_000, correlation_id=numbers[1], **its))
-    profile = trace(kernels=kernels, memcpys=copies, api_calls=calls)
+    events = []
+    for at in range(0, 1200, 300):
+        events.append(("cudaMemcpyAsync", at, at + 100, ("HtoD", at + 1, at + 99)))
+        events.append(("cudaLaunchKernel", at + 101, at + 103, ("k", at + 105, at + 300)))
 
-    result = predict(profile, ["streams=^HtoD"])
+    result = predict(launched(*events), ["streams=^HtoD"])
 
     assert "4 calls of copies return at once" in result.headline
     row = result.tables["prediction"].to_pylist()[0]
@@ -301,19 +279,14 @@ def in_a_row(*kernels, sync=None):
         kernels: Name and duration in us of each.
         sync: When the host begins to wait for all of them, in us.
     """
-    rows, at = [], 20_000
+    events, at = [], 20
     for number, (name, us) in enumerate(kernels, 1):
-        its = {"stream_id": 7, "correlation_id": number, **PLACE}
-        rows.append(kernel(name, at, at + us * 1000, **its))
-        at += us * 1000
-    calls = [call("cudaLaunchKernel", n * 1000, n * 1000 + 500, n) for n in range(1, len(rows) + 1)]
+        events.append(("cudaLaunchKernel", number, number + 0.5, (name, at, at + us)))
+        at += us
     if sync is not None:
-        number = len(rows) + 1
-        calls.append(call("cudaDeviceSynchronize", sync * 1000, at + 2000, number))
-        calls.append(call("cudaLaunchKernel", at + 3000, at + 4000, number + 1))
-        its = {"stream_id": 7, "correlation_id": number + 1, **PLACE}
-        rows.append(kernel("last", at + 22_000, at + 32_000, **its))
-    return trace(kernels=rows, api_calls=calls)
+        events.append(("cudaDeviceSynchronize", sync, at + 2, None))
+        events.append(("cudaLaunchKernel", at + 3, at + 4, ("last", at + 22, at + 32)))
+    return launched(*events)
 
 
 @pytest.mark.parametrize(
@@ -344,7 +317,7 @@ def test_the_host_still_waits_for_operations_on_a_separate_stream():
 def test_collectives_made_one_pay_their_latency_once():
     profile = in_a_row((NCCL, 12), (NCCL, 14), (NCCL, 20), ("k", 50))
 
-    row = predict(profile, ["merge=nccl:3"]).tables["prediction"].to_pylist()[0]
+    row = first_row(profile, "merge=nccl:3")
     # Without sizes the latency is none of the shortest, or all of it, usually half.
     assert (row["measured_ns"], row["predicted_ns"]) == (96_000, 96_000 - 2 * 6_000)
     assert row["low_ns"] < 96_000 - 2 * 12_000
@@ -382,7 +355,7 @@ def test_without_page_faults_kernels_save_half_to_all_of_the_time_that_these_tak
     moved = copy("UVM_HtoD", 30_000, 60_000, **PLACE)
     profile = trace(kernels=kernels, memcpys=[moved], page_faults=faults)
 
-    row = predict(profile, ["faults=0"]).tables["prediction"].to_pylist()[0]
+    row = first_row(profile, "faults=0")
     # From 20 to 60 us faults and a migration are handled on its device.
     assert (row["measured_ns"], row["predicted_ns"]) == (90_000, 90_000 - 30_000)
     assert row["low_ns"] <= 90_000 - 40_000
@@ -409,9 +382,7 @@ def on_a_v100(*kernels, **more):
     ],
 )
 def test_another_gpu_takes_what_its_peak_rates_allow(name, took_ns, low, point, high):
-    profile = on_a_v100((name, 0, took_ns))
-
-    row = predict(profile, ["gpu=a100"]).tables["prediction"].to_pylist()[0]
+    row = first_row(on_a_v100((name, 0, took_ns)), "gpu=a100")
     assert row["predicted_ns"] == pytest.approx(point * took_ns, abs=1)
     assert row["low_ns"] <= low * took_ns
     assert row["high_ns"] >= high * took_ns
@@ -456,8 +427,8 @@ def test_ranks_that_never_wait_win_nothing_by_balance():
 def test_clocks_of_ranks_that_are_apart_change_no_prediction(apart_ns, what):
     """Rank 1 computes for longer in most steps, and its host and device have a clock apart."""
     computing = [(100, 300 - 20 * n) for n in range(12)]
-    right = launched(ranks_in_step(computing), {})
-    apart = launched(ranks_in_step(computing), {1: apart_ns})
+    right = launched_beforehand(ranks_in_step(computing), {})
+    apart = launched_beforehand(ranks_in_step(computing), {1: apart_ns})
 
     results = [predict(profile, [what]) for profile in (right, apart)]
     expected, rows = (
@@ -470,7 +441,7 @@ def test_clocks_of_ranks_that_are_apart_change_no_prediction(apart_ns, what):
     assert any("times were set right by the common ends" in n for n in results[1].notes)
 
 
-def launched(profile, apart_ns):
+def launched_beforehand(profile, apart_ns):
     """The same kernels, on the clock of each rank, with calls before all of them."""
     kernels, calls = profile.table("kernels").to_pylist(), []
     for number, row in enumerate(kernels):
@@ -502,30 +473,21 @@ def test_launches_without_cost_need_recorded_calls():
     ],
 )
 def test_without_a_cost_of_launches_the_host_still_sends_its_messages(messages, predicted_ns):
-    starts = (10_000, 60_000, 110_000)
-    kernels = [
-        kernel("k", at, at + 10_000, stream_id=7, correlation_id=number, **PLACE)
-        for number, at in enumerate(starts, 1)
-    ]
-    calls = [
-        call("cudaLaunchKernel", at - 5000, at - 3000, number)
-        for number, at in enumerate(starts, 1)
-    ]
+    launches = [("cudaLaunchKernel", at - 5, at - 3, ("k", at, at + 10)) for at in (10, 60, 110)]
     sent = {
         "start_ns": 58_000, "end_ns": 104_000, "library": "mpi" if messages else "os",
         "name": "MPI_Send" if messages else "read", "process_id": 1, "thread_id": 1,
     }  # fmt: skip
-    profile = trace(kernels=kernels, api_calls=calls, host_calls=[sent])
+    profile = launched(*launches, host_calls=[sent])
 
     assert both(profile, "no-launch-cost") == (110_000, predicted_ns)
 
 
 def test_a_start_of_many_calls_is_no_gain_of_launches_without_cost():
-    kernels = [kernel("k", 900_000, 910_000, stream_id=7, correlation_id=90, **PLACE)]
-    calls = [call("cudaGetDevice", n * 9000, n * 9000 + 8000, n) for n in range(90)]
-    calls.append(call("cudaLaunchKernel", 890_000, 894_000, 90))
+    start = [("cudaGetDevice", n * 9, n * 9 + 8, None) for n in range(90)]
+    profile = launched(*start, ("cudaLaunchKernel", 890, 894, ("k", 900, 910)))
 
-    assert both(trace(kernels=kernels, api_calls=calls), "no-launch-cost") == (10_000, 10_000)
+    assert both(profile, "no-launch-cost") == (10_000, 10_000)
 
 
 @pytest.mark.parametrize(
@@ -570,16 +532,14 @@ def test_a_hint_names_only_what_was_recorded():
 
 
 def test_versions_of_a_call_are_one_part_of_a_path():
-    kernels = [
-        kernel("k", n * 9000 + 8000, n * 9000 + 8500, correlation_id=n, **PLACE) for n in (0, 1)
-    ]
-    names = ("cudaLaunchKernel", "cudaLaunchKernel_v7000")
-    calls = [call(name, n * 9000, n * 9000 + 9000, n) for n, name in enumerate(names)]
-    calls.append(call("cudaGetDevice", 18_000, 19_000, 2))
-    kernels.append(kernel("last", 27_000, 28_000, correlation_id=3, **PLACE))
-    calls.append(call("cudaLaunchKernel", 19_000, 27_500, 3))
+    profile = launched(
+        ("cudaLaunchKernel", 0, 9, ("k", 8, 8.5)),
+        ("cudaLaunchKernel_v7000", 9, 18, ("k", 17, 17.5)),
+        ("cudaGetDevice", 18, 19, None),
+        ("cudaLaunchKernel", 19, 27.5, ("last", 27, 28)),
+    )
 
-    path = predict(trace(kernels=kernels, api_calls=calls), ()).tables["critical_path"].to_pylist()
+    path = predict(profile, ()).tables["critical_path"].to_pylist()
 
     on_path = {row["name"]: row["before_ns"] for row in path if row["kind"] == "call"}
     assert on_path["cudaLaunchKernel"] == pytest.approx(18 * on_path["cudaGetDevice"], rel=0.01)
@@ -606,12 +566,10 @@ def test_no_answer_is_given_where_pauses_have_no_cause():
 
 def early(process_of_last):
     """A hundred kernels that start half a microsecond before the calls that launched them."""
-    kernels = [
-        kernel("k", n * 1000, n * 1000 + 900, stream_id=7, correlation_id=n, **PLACE)
-        for n in range(100)
-    ]
+    launches = [("cudaLaunchKernel", n + 0.5, n + 0.6, ("k", n, n + 0.9)) for n in range(100)]
+    profile = launched(*launches)
+    kernels, calls = (profile.table(name).to_pylist() for name in ("kernels", "api_calls"))
     kernels[-1]["process_id"] = process_of_last
-    calls = [call("cudaLaunchKernel", n * 1000 + 500, n * 1000 + 600, n) for n in range(100)]
     return trace(kernels=kernels, api_calls=calls)
 
 

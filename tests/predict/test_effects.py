@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from recordings import copy, kernel, trace
-from test_replay import PLACE, call
+from launched import SPAN, launched
 
 from gpuprof.facts.phases import phases
 from gpuprof.predict.effects import Steps, effect
@@ -11,36 +10,27 @@ from gpuprof.predict.predict import predict
 
 US, MS = 1_000, 1_000_000
 LAUNCH_US, KERNEL_US = 4, 100
-ENDS = {"src_memory_kind": "pageable", "dst_memory_kind": "device", "bytes": 1000}
 
 
 def marked(step_us, *events, count=6):
-    """A recording of marked steps, each of the same calls, and of copies and kernels.
+    """A recording of marked steps, each of the same calls and of what they launch.
 
     Args:
         step_us: The length of a step.
-        events: Name of a call, its start and end in us within the step, and None or name (or kind
-            of a copy), start and end of what it launches, and its stream if it is not 7.
+        events: As of `launched`, from the start of the step.
         count: How many steps.
     """
-    tables = {"kernels": [], "memcpys": [], "api_calls": [], "nvtx_ranges": []}
-    for step in range(count):
-        at, span = MS + step * step_us * US, {"range_kind": "push_pop"}
-        span |= {"process_id": 1, "thread_id": 1, "text": f"step {step}"}
-        tables["nvtx_ranges"].append(span | {"start_ns": at, "end_ns": at + step_us * US - 1})
-        for name, start, end, work in events:
-            number = len(tables["api_calls"]) + 1
-            tables["api_calls"].append(call(name, at + start * US, at + end * US, number))
-            its = {"correlation_id": number, "stream_id": 7} | PLACE
-            if work is not None:
-                label, begin, finish, *stream = work
-                since, until = at + begin * US, at + finish * US
-                its["stream_id"] = stream[0] if stream else 7
-                if label in {"HtoD", "DtoH"}:
-                    tables["memcpys"].append(copy(label, since, until, **its, **ENDS))
-                else:
-                    tables["kernels"].append(kernel(label, since, until, **its))
-    return trace(**tables)
+    starts = [1_000 + step * step_us for step in range(count)]
+    steps = [
+        SPAN | {"text": f"step {n}", "start_ns": at * US, "end_ns": (at + step_us) * US - 1}
+        for n, at in enumerate(starts)
+    ]
+    moved = [
+        (name, at + start, at + end, work and (work[0], at + work[1], at + work[2], *work[3:]))
+        for at in starts
+        for name, start, end, work in events
+    ]
+    return launched(*moved, nvtx_ranges=steps)
 
 
 def won_us(profile, change):
@@ -76,14 +66,11 @@ def test_a_call_that_waits_for_long_does_no_work_of_its_own_though_it_returns_a_
 
 def test_a_recording_lasts_from_its_own_first_start():
     """What launches cost before the first kernel is no part of it, with or without a change."""
-    calls = [call("cudaMalloc", n * 100 * US, n * 100 * US + 99 * US, n) for n in range(50)]
-    kernels = []
-    for n in range(10):
-        at = 6 * MS + n * 50 * US
-        calls.append(call("cudaLaunchKernel", at, at + 40 * US, 100 + n))
-        its = {"correlation_id": 100 + n, "stream_id": 7} | PLACE
-        kernels.append(kernel("k", at + 5 * US, at + 25 * US, **its))
-    result = predict(trace(kernels=kernels, api_calls=calls), ["no-launch-cost"])
+    setup = [("cudaMalloc", n * 100, n * 100 + 99, None) for n in range(50)]
+    work = [
+        ("cudaLaunchKernel", at, at + 40, ("k", at + 5, at + 25)) for at in range(6_000, 6_500, 50)
+    ]
+    result = predict(launched(*setup, *work), ["no-launch-cost"])
     row = result.tables["prediction"].to_pylist()[0]
 
     assert row["measured_ns"] == (9 * 50 + 20) * US
@@ -120,14 +107,9 @@ def test_dropped_copies_move_no_border_of_a_step():
 
 
 def test_removed_operations_do_not_begin_a_recording():
-    its = {"stream_id": 7} | PLACE
-    profile = trace(
-        memcpys=[copy("HtoD", 0, 100 * US, correlation_id=1, **its, **ENDS)],
-        kernels=[kernel("k", 505 * US, 605 * US, correlation_id=2, **its)],
-        api_calls=[
-            call("cudaMemcpyAsync", -10 * US, -5 * US, 1),
-            call("cudaLaunchKernel", 500 * US, 504 * US, 2),
-        ],
+    profile = launched(
+        ("cudaMemcpyAsync", -10, -5, ("HtoD", 0, 100)),
+        ("cudaLaunchKernel", 500, 504, ("k", 505, 605)),
     )
     row = predict(profile, ["drop=^HtoD"]).tables["prediction"].to_pylist()[0]
 
@@ -138,19 +120,11 @@ def test_removed_operations_do_not_begin_a_recording():
 
 
 def test_copies_that_the_host_waits_for_are_won_where_they_begin_and_end_a_recording():
-    its = {"stream_id": 7} | PLACE
-    profile = trace(
-        memcpys=[
-            copy("HtoD", 10 * US, 110 * US, correlation_id=1, **its, **ENDS),
-            copy("DtoH", 250 * US, 350 * US, correlation_id=3, **its, **ENDS),
-        ],
-        kernels=[kernel("k", 130 * US, 230 * US, correlation_id=2, **its)],
-        api_calls=[
-            call("cudaMemcpy", 0, 115 * US, 1),
-            call("cudaLaunchKernel", 120 * US, 124 * US, 2),
-            call("cudaMemcpy", 125 * US, 355 * US, 3),
-            call("cudaFree", 1_000 * US, 1_010 * US, 4),
-        ],
+    profile = launched(
+        ("cudaMemcpy", 0, 115, ("HtoD", 10, 110)),
+        ("cudaLaunchKernel", 120, 124, ("k", 130, 230)),
+        ("cudaMemcpy", 125, 355, ("DtoH", 250, 350)),
+        ("cudaFree", 1_000, 1_010, None),
     )
 
     ((won_ns,), _) = effect(profile, ["drop=^(HtoD|DtoH)"], Steps((0,), None))

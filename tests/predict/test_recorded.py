@@ -1,8 +1,8 @@
 """What operations of a recording are called, and which of them waits for another stream."""
 
 import numpy as np
+from launched import PLACE, call
 from recordings import copy, kernel, trace
-from test_replay import PLACE, call
 
 from gpuprof.predict.build import graph_of
 from gpuprof.predict.graph import EVENT

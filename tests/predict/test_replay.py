@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from launched import PLACE, call
 from recordings import copy, kernel, trace
 
 from gpuprof import native
@@ -17,7 +18,6 @@ from gpuprof.predict.link_models import USUAL
 from gpuprof.predict.predict import predict
 from gpuprof.predict.replay import as_measured, last_waits, replay
 
-PLACE = {"process_id": 1, "device_id": 0, "context_id": 1}
 LAUNCH_NS, LATENCY_NS, GAP_NS, RETURN_NS, HOST_NS = 4_000, 6_000, 1_000, 2_000, 3_000
 LONG_NS = 100_000
 SMALL = settings(max_examples=12, deadline=None)
@@ -54,13 +54,6 @@ def program(iterations):
         host = end + HOST_NS
     span = max(k["end_ns"] for k in kernels) - min(k["start_ns"] for k in kernels)
     return trace(kernels=kernels, api_calls=calls, synchronizations=waits), span
-
-
-def call(name, start, end, number, thread=1):
-    return {
-        "name": name, "start_ns": start, "end_ns": end, "process_id": 1, "thread_id": thread,
-        "correlation_id": number,
-    }  # fmt: skip
 
 
 # The first kernel of an iteration shows the latency of launches, the second that of streams.
