@@ -17,18 +17,19 @@ SINGLE, DUAL, EXAGGERATED = (
 )
 
 
-def gpuprof(*arguments, cwd=ROOT, stdout=None, **environment):
+def gpuprof(*arguments, cwd=ROOT, stdout=None, program=None, **environment):
     """Run ``gpuprof`` with arguments; the process that ended, with text of both streams.
 
     What Python reads when it starts needs a start of its own; all else starts from a process that
-    has imported the package, which takes an eighth of the time.
+    has imported the package, which takes an eighth of the time. A program of Python that stands
+    for it runs before that.
     """
     words = [*map(str, arguments)]
     kept = {k: v for k, v in os.environ.items() if k not in {"COLUMNS", "NO_COLOR", "FORCE_COLOR"}}
     names = kept | {"PYTHONPATH": str(ROOT)} | environment
     if os.name != "posix" or any(name.startswith("PYTHON") for name in environment):
         return subprocess.run(
-            [sys.executable, "-m", "gpuprof", *words],
+            [sys.executable, *([program] if program else ["-m", "gpuprof"]), *words],
             cwd=cwd, env=names, capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
@@ -37,7 +38,7 @@ def gpuprof(*arguments, cwd=ROOT, stdout=None, **environment):
         errors.touch()
         streams = {"stdout": str(out if stdout is None else stdout.name), "stderr": str(errors)}
         request = {"arguments": words, "folder": str(cwd), "environment": names} | streams
-        server = _server()
+        server = _server(program)
         print(json.dumps(request), file=server.stdin, flush=True)
         status = int(server.stdout.readline())
         texts = (path.read_text(encoding="utf-8") for path in (out, errors))
@@ -45,10 +46,10 @@ def gpuprof(*arguments, cwd=ROOT, stdout=None, **environment):
 
 
 @cache
-def _server():
+def _server(program):
     """The process that commands are forked from; it ends with that of the tests."""
     server = subprocess.Popen(
-        [sys.executable, Path(__file__).with_name("command_server.py")],
+        [sys.executable, Path(__file__).with_name("command_server.py"), *filter(None, [program])],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=os.environ | {"PYTHONPATH": str(ROOT)},

@@ -77,10 +77,11 @@ RECORDERS = (
     ),
 )
 
+recorders = launch.all_recorders()
+launch.RECORDERS |= {recorder.name: "" for recorder in RECORDERS}
+launch.all_recorders = lambda: [*recorders, *RECORDERS]
+
 if __name__ == "__main__":
-    recorders = launch.all_recorders()
-    launch.RECORDERS |= {recorder.name: "" for recorder in RECORDERS}
-    launch.all_recorders = lambda: [*recorders, *RECORDERS]
     from gpuprof.cli import main
 
     main()

@@ -6,10 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import commands
+
 HERE = Path(__file__).parent
 PROGRAMS = HERE / "programs"
 # With the recorders of tests beside those of gpuprof.
-GPUPROF = [sys.executable, str(HERE / "plain_gpuprof.py")]
+PLAIN_GPUPROF = HERE / "plain_gpuprof.py"
+GPUPROF = [sys.executable, str(PLAIN_GPUPROF)]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(HERE.parents[1])}
 ENVIRONMENT.pop("PYTHONUNBUFFERED", None)
 
@@ -23,9 +26,16 @@ def script(code, *arguments):
     return ["script.py", *arguments]
 
 
-def record(recorder, program, *options, check=False, **keywords):
-    how = {"capture_output": True, "text": True, "timeout": 120, "env": ENVIRONMENT}
-    return subprocess.run(words(recorder, program, *options), check=check, **how | keywords)
+def record(recorder, program, *options, **variables):
+    """A run that ended."""
+    return gpuprof(*words(recorder, program, *options)[2:], **variables)
+
+
+def gpuprof(*arguments, **variables):
+    """Any command that ended, with the recorders of tests, in the folder of the test."""
+    ours = {k: v for k, v in ENVIRONMENT.items() if os.environ.get(k) != v} | variables
+    ours.pop("PYTHONPATH")
+    return commands.gpuprof(*arguments, cwd=Path.cwd(), program=PLAIN_GPUPROF, **ours)
 
 
 def start(recorder, program, *options):

@@ -1,13 +1,12 @@
 """Several runs in one folder, with plain ones in between that tell what recording costs."""
 
 import json
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from commands import DUAL, SINGLE, gpuprof
-from recorded_runs import ENVIRONMENT, GPUPROF
+from commands import DUAL, SINGLE
+from recorded_runs import gpuprof
 
 from gpuprof.base.manifest import Manifest, repeats
 from gpuprof.comparisons.measure.labelled_runs import runs_of
@@ -32,14 +31,8 @@ def in_an_empty_folder(tmp_path, monkeypatch):
 
 
 def record(*options, recorder="wrapped", folder="runs"):
-    return subprocess.run(
-        [*GPUPROF, "record", "--recorder", recorder, "-o", folder, *options, "script.py", "order"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env=ENVIRONMENT,
-        check=False,
-    )
+    program = ("script.py", "order")
+    return gpuprof("record", "--recorder", recorder, "-o", folder, *options, *program)
 
 
 def names(folder="runs"):
@@ -68,14 +61,7 @@ def test_the_folder_is_one_variant_of_several_runs():
 
     assert [p.name for p in repeats(Path("runs"))] == ["run-1", "run-2"]
     assert [p.origin.variant for p in runs_of("runs")] == ["runs", "runs"]
-    completed = subprocess.run(
-        [*GPUPROF, "compare", "runs", DUAL],
-        capture_output=True,
-        text=True,
-        env=ENVIRONMENT,
-        timeout=60,
-        check=False,
-    )
+    completed = gpuprof("compare", "runs", DUAL)
     assert completed.returncode == 0, completed.stderr
     assert SINGLE not in completed.stdout
 
@@ -88,7 +74,7 @@ def test_what_is_only_timed_runs_once_a_time_and_compares_by_its_epochs():
     assert Path("order").read_text() == "p" * 8
     assert names("few") == ["run-1", "run-2", "run-3", "run-4"]
     assert "With recording," not in completed.stderr
-    compared = gpuprof("compare", "few", "many", cwd=Path.cwd())
+    compared = gpuprof("compare", "few", "many")
     assert compared.returncode == 0, compared.stderr
     assert compared.stdout.startswith("Against few, many takes ")
     assert "Only the marked epochs are known: it was only timed" in " ".join(

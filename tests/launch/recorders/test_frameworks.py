@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import recorded_runs
-from recorded_runs import ENVIRONMENT, PROGRAMS, manifest
+from recorded_runs import PROGRAMS, manifest
 
 from gpuprof import read_profile
 from gpuprof.base.errors import EmptyRecordingError
@@ -35,7 +35,7 @@ EACH_FRAMEWORK = pytest.mark.parametrize(
 
 def record(name, *words, options=(), recorder=None, **variables):
     program = [PROGRAMS / f"epochs_of_{name}.py", *words]
-    return recorded_runs.record(recorder or name, program, *options, env=ENVIRONMENT | variables)
+    return recorded_runs.record(recorder or name, program, *options, **variables)
 
 
 def contents(name):

@@ -1,7 +1,6 @@
 """What a run tells of where it came from, and that no secret gets into anything it leaves."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -9,8 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from commands import ROOT
-from commands import gpuprof as usual_command
+import recorded_runs
 from hypothesis import HealthCheck, Phase, given, settings
 from secret_forms import FORMS, NEXT_FORM, commands, forms_left
 
@@ -20,7 +18,6 @@ from gpuprof.launch.run.provenance import git_state, packages
 
 pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
 
-GPUPROF = [sys.executable, str(Path(__file__).parents[1].joinpath("plain_gpuprof.py"))]
 # Nobody's: drawn here, each to be found again in whatever is written.
 ENVIRONMENT = {
     "TF_CPP_MIN_LOG_LEVEL": "3",
@@ -48,14 +45,8 @@ PLAIN = "import gpuprof\nwith gpuprof.epoch():\n    with gpuprof.step(): pass\n"
 
 
 def gpuprof(*words):
-    """A command; those that run a program have the recorders of tests."""
-    if words[0] in ("record", "sweep"):
-        completed = subprocess.run(
-            [*GPUPROF, *words], capture_output=True, timeout=120, check=False, encoding="utf-8",
-            env=os.environ | {"PYTHONPATH": str(ROOT)} | ENVIRONMENT,
-        )  # fmt: skip
-    else:
-        completed = usual_command(*words, cwd=Path.cwd(), **ENVIRONMENT)
+    """A command with planted variables, which does not fail without a word."""
+    completed = recorded_runs.gpuprof(*words, **ENVIRONMENT)
     assert "Traceback" not in completed.stderr, completed.stderr
     return completed
 

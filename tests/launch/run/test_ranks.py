@@ -77,16 +77,6 @@ class TestOneFolder:
         ]
         assert notes == [True, False]
 
-    def test_a_killed_rank_does_not_cost_the_others(self, tmp_path):
-        times = {"GPUPROF_WINDOW_SECONDS": "0.5"}
-        completed = record(tmp_path / "run", PROGRAMS / "ranks.py", "kill", **times)
-        saved_manifest = manifest(tmp_path / "run")
-
-        assert completed.returncode == 9, completed.stderr
-        assert set(documents(tmp_path / "run")) == {0, 1}
-        assert [(p["rank"], p["epochs"]) for p in saved_manifest["processes"]] == [(0, 2), (1, 2)]
-        assert read_profile(tmp_path / "run").has("tensor_copies")
-
 
 @pytest.mark.torch
 @pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
@@ -101,8 +91,7 @@ def test_torchrun_leaves_a_trace_of_each_rank(tmp_path):
         "torch.distributed.destroy_process_group()\n"
     )
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", *program]
-    one_thread = ENVIRONMENT | {"OMP_NUM_THREADS": "1"}
-    completed = recorded_runs.record("torch", torchrun, env=one_thread)
+    completed = recorded_runs.record("torch", torchrun, OMP_NUM_THREADS="1")
     saved_manifest = recorded_runs.manifest()
 
     assert completed.returncode == 0, completed.stderr
@@ -126,7 +115,7 @@ def test_processes_of_multiprocessing_mark_their_epochs_in_one_run(method):
         "    for rank in ranks: rank.start()\n"
         "    for rank in ranks: rank.join()\n"
     )
-    recorded_runs.record("none", program, check=True)
+    recorded_runs.record("none", program)
 
     processes = recorded_runs.manifest()["processes"]
     assert [(p["rank"], p["epochs"]) for p in processes] == [(0, 1), (1, 1), (2, 1)]

@@ -10,13 +10,18 @@ import time
 from pathlib import Path
 
 import pytest
-from recorded_runs import ENVIRONMENT, GPUPROF, manifest, record, script, start, words
+from recorded_runs import ENVIRONMENT, gpuprof, manifest, record, script, start, words
 
 from gpuprof import read_profile
 from gpuprof.base.errors import EmptyRecordingError
 
 pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
 BOTH_RECORDERS = pytest.mark.parametrize("recorder", ["plain", "wrapped"])
+
+
+def piped(recorder, program, **keywords):
+    command = words(recorder, program)
+    return subprocess.run(command, env=ENVIRONMENT, timeout=60, check=False, **keywords)
 
 
 @BOTH_RECORDERS
@@ -91,7 +96,7 @@ def test_megabytes_of_any_bytes_arrive_unchanged():
         "for _ in range(32): os.write(1, block)\n"
         "os.write(2, b'\\xff\\r\\x00')\n"
     )
-    completed = record("wrapped", script(code), text=False)
+    completed = piped("wrapped", script(code), capture_output=True)
 
     assert completed.stdout == bytes(range(256)) * 4096 * 32
     assert b"\xff\r\x00" in completed.stderr
@@ -100,8 +105,8 @@ def test_megabytes_of_any_bytes_arrive_unchanged():
 
 def test_streams_that_go_to_one_place_keep_their_order():
     code = "import os\nfor i in range(200): os.write(1 + i % 2, b'%d\\n' % i)"
-    together = {"capture_output": False, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    completed = record("wrapped", script(code), **together)
+    together = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    completed = piped("wrapped", script(code), text=True, **together)
 
     numbers = [line for line in completed.stdout.splitlines() if line.isdigit()]
     assert numbers == [str(i) for i in range(200)]
@@ -298,9 +303,10 @@ def test_executable_after_two_dashes_runs_as_it_is(recorder):
 
 @BOTH_RECORDERS
 def test_standard_input_is_the_programs(recorder):
-    completed = record(recorder, script("print(input()[::-1])"), input="abc\n")
+    program = script("print(input()[::-1])")
+    completed = piped(recorder, program, input=b"abc\n", capture_output=True)
 
-    assert completed.stdout == "cba\n"
+    assert completed.stdout == b"cba\n"
 
 
 def test_table_of_what_is_kept():
@@ -349,9 +355,8 @@ def test_variant_is_the_name_of_the_folder_unless_given():
 
 
 def test_folders_are_numbered_where_none_is_named():
-    command = [*GPUPROF, "record", "--recorder", "plain", "--variant", "a b/c", *script("pass")]
     for _ in range(2):
-        subprocess.run(command, env=ENVIRONMENT, check=True, capture_output=True, timeout=60)
+        gpuprof("record", "--recorder", "plain", "--variant", "a b/c", *script("pass"))
 
     assert sorted(p.name for p in Path("gpuprof-runs").iterdir()) == ["a-b-c", "a-b-c-2"]
     assert manifest("gpuprof-runs/a-b-c-2")["variant"] == "a b/c"
@@ -367,7 +372,7 @@ def test_without_a_recorder_the_times_are_said():
 
 
 def test_a_run_is_all_that_is_written_and_as_private_as_the_user_has_it():
-    completed = record("wrapped", script("print('x')"), umask=0o077)
+    completed = piped("wrapped", script("print('x')"), umask=0o077)
 
     assert completed.returncode == 0
     assert sorted(p.name for p in Path().iterdir()) == ["run", "script.py"]

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from recorded_runs import ENVIRONMENT, GPUPROF
+from recorded_runs import ENVIRONMENT, gpuprof, words
 
 from gpuprof import read_profile
 from gpuprof.base.errors import OutputError
@@ -27,16 +27,8 @@ def in_a_folder_with_a_script(tmp_path, monkeypatch):
     Path("script.py").write_text("open('ran', 'w').close()")
 
 
-def record(*words, recorder="plain", environment=ENVIRONMENT, **keywords):
-    return subprocess.run(
-        [*GPUPROF, "record", "--recorder", recorder, *words],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env=environment,
-        check=False,
-        **keywords,
-    )
+def record(*words, recorder="plain", **variables):
+    return gpuprof("record", "--recorder", recorder, *words, **variables)
 
 
 REFUSALS = {
@@ -87,9 +79,7 @@ def test_refused_before_the_program_starts(words, status, error):
 
 @pytest.mark.parametrize("recorder", ["nsys", "nvprof"])
 def test_recorder_that_is_not_installed_says_how_to_get_it(recorder):
-    completed = record(
-        "script.py", recorder=recorder, environment={**ENVIRONMENT, "PATH": "/bin/no"}
-    )
+    completed = record("script.py", recorder=recorder, PATH="/bin/no")
 
     assert completed.returncode == 1
     error, hint = completed.stderr.splitlines()
@@ -169,10 +159,12 @@ def test_a_run_whose_output_finds_no_room_is_kept_with_a_word_and_the_programs_s
         "for _ in range(100): print('x' * 100_000)\nprint('end'); raise SystemExit(7)"
     )
     limit = (1_000_000, 1_000_000)
-    completed = record(
-        "-o",
-        "run",
-        "script.py",
+    completed = subprocess.run(
+        words("plain", ["script.py"]),
+        capture_output=True,
+        text=True,
+        env=ENVIRONMENT,
+        check=False,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit),
     )
 
