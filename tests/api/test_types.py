@@ -55,25 +55,18 @@ gpuprof.report("a").findngs
 """
 
 
-def _check(path, text):
-    path.write_text(text)
-    return subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", ROOT / ".mypy_cache", path],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-
-
 @pytest.mark.filterwarnings("ignore")
 def test_a_script_that_uses_everything_passes_and_mistakes_are_found(tmp_path):
     pytest.importorskip("mypy", reason="mypy is not installed")
 
-    right, wrong = _check(tmp_path / "right.py", SCRIPT), _check(tmp_path / "wrong.py", WRONG)
+    for name, text in {"right.py": SCRIPT, "wrong.py": WRONG}.items():
+        (tmp_path / name).write_text(text)
+    cache = ("--cache-dir", ROOT / ".mypy_cache")
+    command = [sys.executable, "-m", "mypy", "--strict", *cache, *tmp_path.iterdir()]
+    checked = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
+    )
 
-    assert right.stdout.startswith("Success"), right.stdout
-    assert [line.split(":")[1] for line in wrong.stdout.splitlines() if ": error:" in line] == [
-        *("4", "5", "6"),
-    ]
+    errors = [line.split(":")[:2] for line in checked.stdout.splitlines() if ": error:" in line]
+    wrong = str(tmp_path / "wrong.py")
+    assert errors == [[wrong, "4"], [wrong, "5"], [wrong, "6"]], checked.stdout

@@ -68,8 +68,10 @@ def test_a_plan_with_another_field_is_another_sweep(tmp_path, document, key, val
     document["plan"][key] = value
     (tmp_path / PLAN).write_text(json.dumps(document), encoding="utf-8")
 
-    with pytest.raises(OutputError, match=f"contains a sweep with another {key}"):
+    with pytest.raises(OutputError, match=f"contains a sweep with another {key}") as caught:
         open_sweep(tmp_path, SWEEP)
+
+    assert caught.value.hint == "Choose another folder with -o, or replace it with --force."
 
 
 def test_a_seed_that_is_a_text_is_read(tmp_path, document):
