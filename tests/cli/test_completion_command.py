@@ -32,9 +32,6 @@ def completed(*words, cwd=ROOT):
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        pytest.param(["rep"], ["plain,report"], id="command"),
-        pytest.param(["report", "--per"], ["plain,--per-step"], id="option"),
-        pytest.param(["report", "--table", "fin"], ["plain,findings"], id="table"),
         pytest.param(["report", "--chart", "mat"], ["plain,matrix="], id="chart-of-report"),
         pytest.param(["plot", "wat"], ["plain,waterfall"], id="chart"),
         pytest.param(["help", "gl"], ["plain,glossary"], id="topic"),
@@ -92,9 +89,8 @@ def shell_environment(tmp_path):
 
 TYPED = {
     "command": ("gpuprof rep", "report"),
-    "table": ("gpuprof report --table fin", "findings"),
+    "table": ("gpuprof export --table kern", "kernels"),
     "option": ("gpuprof report --per", "--per-step"),
-    "table-of-export": ("gpuprof export --table kern", "kernels"),
 }
 
 

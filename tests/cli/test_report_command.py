@@ -59,16 +59,6 @@ def test_kernels_bear_short_names_unless_full_ones_are_asked_for(tmp_path):
     ]
 
 
-def test_of_several_files_one_that_is_gone_is_left_out(tmp_path):
-    gone = tmp_path / "gone.txt"
-    done = gpuprof("report", EXAGGERATED, gone, "--format", "csv")
-
-    assert done.returncode == 4
-    assert done.stderr == (
-        f"Note: Left out: {gone}: no such file.\nPartial result: 1 of 2 files could not be read.\n"
-    )
-
-
 RUNS = "".join(
     f"==7{number}== NVPROF is profiling process 7{number}, command: ./a.out {number}\n"
     f"==7{number}== Profiling result:\n"

@@ -216,18 +216,6 @@ def test_three_ranks_at_most_are_named_those_that_pay_most():
     assert row["cost_share"] == pytest.approx(0.02, abs=0.003)
 
 
-def test_slow_kernels_are_told_by_name():
-    _, files = _late_job("kernels")
-
-    kept_by = {
-        row["rank"]: row["kept_by"]
-        for row in _tables(files, "collective_waits")["collective_waits"]
-    }
-
-    assert GEMM.split("<")[0] in kept_by[2]
-    assert {kept_by[rank] for rank in (0, 1, 3, 4, 5)} == {None}
-
-
 @pytest.mark.parametrize("way", ["job", "joined"])
 def test_clocks_that_were_set_right_are_said(way):
     _, files = _late_job(late_ns=_OFFSETS)

@@ -30,7 +30,7 @@ def distributed():
     return pytest.importorskip("distributed", reason="Dask is not installed (extra scale)")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def cluster(distributed):
     # After 15 seconds, a cluster gives up a worker that just then starts again.
     patient = importlib.import_module("dask").config.set(

@@ -61,11 +61,6 @@ def test_a_rank_is_found_in_a_run(run):
     assert len(completed.stdout.splitlines()) == 2
 
 
-def test_a_rank_that_a_run_does_not_have_is_refused(run):
-    with pytest.raises(InputError, match="none of 3 files is of rank 5"):
-        file_of_rank([str(run)], 5)
-
-
 def test_a_single_file_of_another_rank_is_named(tmp_path):
     path = tmp_path / "rank2.gpuprof"
     write(drawn_ranks(1)[0], path)

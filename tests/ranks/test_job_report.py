@@ -36,21 +36,20 @@ def report(*arguments):
     return gpuprof("report", *arguments, "--format", "json")
 
 
-@pytest.mark.parametrize("table", ["kernel_summary", "breakdown", "totals", "steps"])
-def test_workers_give_the_tables_of_one_process(ranks, table):
-    together = report(ranks, "--table", table)
-    apart = report(ranks, "--table", table, "--workers", "2")
+def test_workers_give_the_tables_of_one_process(ranks):
+    tables = ("kernel_summary", "breakdown", "totals", "steps")
+    words = [word for table in tables for word in ("--table", table)]
+    together, apart = report(ranks, *words), report(ranks, *words, "--workers", "2")
 
     assert (together.returncode, apart.returncode) == (0, 0), apart.stderr
-    assert rows(apart, table) == rows(together, table)
-    assert rows(apart, table)
+    for table in tables:
+        assert rows(apart, table) == rows(together, table) != []
 
 
-@pytest.mark.parametrize("chart", ["kernels", "steps", "ranks"])
-def test_workers_draw_the_charts_of_one_process(ranks, tmp_path, chart):
+def test_workers_draw_the_charts_of_one_process(ranks, tmp_path):
     options = ("--chart-data", "csv")
-    by_one = gpuprof("plot", chart, ranks, "-o", tmp_path / "one.svg", *options)
-    by_two = gpuprof("plot", chart, ranks, "-o", tmp_path / "two.svg", *options, "--workers", "2")
+    by_one = gpuprof("plot", "ranks", ranks, "-o", tmp_path / "one.svg", *options)
+    by_two = gpuprof("plot", "ranks", ranks, "-o", tmp_path / "two.svg", *options, "--workers", "2")
 
     assert (by_one.returncode, by_two.returncode) == (0, 0), by_two.stderr
     assert (tmp_path / "two.csv").read_text() == (tmp_path / "one.csv").read_text() != ""
@@ -194,9 +193,6 @@ def test_a_rank_that_is_not_there_is_refused(ranks):
             ["--scheduler", "tcp://127.0.0.1:1"],
             "Error: --workers and --memory-limit are those of this machine's processes\n",
             id="cluster",
-        ),
-        pytest.param(
-            ["--memory-limit", "much"], "Error: Invalid value for '--memory-limit'", id="size"
         ),
     ],
 )

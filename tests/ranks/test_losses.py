@@ -16,7 +16,7 @@ from gpuprof.ranks.work import Settings
 from gpuprof.readers import recording_files
 
 _COUNT = 32
-_RUNS = 20
+_RUNS = 6
 # Three kills can meet the same file three times, which gives it up.
 _KILLS = 2
 
