@@ -13,7 +13,7 @@ needs_jax = [
     pytest.mark.skipif(find_spec("jax") is None, reason="JAX is not installed"),
 ]
 # Samples, devices, and how many samples each device gets.
-BATCHES = [(7, 3, [3, 2, 2]), (3, 3, [1, 1, 1]), (2, 3, [1, 1]), (7, 1, [7])]
+BATCHES = [(7, 3, [3, 2, 2]), (2, 3, [1, 1]), (7, 1, [7])]
 PROGRAM = """
 import json, sys
 from argparse import Namespace

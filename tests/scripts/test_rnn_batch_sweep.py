@@ -44,27 +44,6 @@ class TestTraining:
         assert f"stopped early, at validation accuracy {epochs[-1]}\n" in completed.stdout
         assert f"trained for {len(epochs)} epochs\n" in completed.stdout
 
-    def test_a_batch_that_no_epoch_fills_is_refused(self):
-        completed = run(TRAINING, "--samples", "10", "--batch-size", "64")
-
-        assert (completed.returncode, completed.stdout) == (2, "")
-        assert completed.stderr == "rnn_training.py: 10 samples make no batch of 64\n"
-
-
-@pytest.mark.parametrize(
-    ("script", "words", "message"),
-    [
-        (TRAINING, ("--dropout", "1"), "expected a number of 0 or more and below 1, found 1"),
-        (TRAINING, ("--model", "rnn"), "argument --model: invalid choice: 'rnn'"),
-        (SCRIPT, ("--epochs", "0"), "expected a whole number of 1 or more, found 0"),
-    ],
-)
-def test_a_bad_argument_gets_one_line(script, words, message):
-    completed = run(script, *words)
-
-    assert (completed.returncode, len(completed.stderr.splitlines())) == (2, 1)
-    assert message in completed.stderr
-
 
 def test_an_empty_axis_is_refused_before_anything_runs(tmp_path):
     completed = run(SCRIPT, "--batch-sizes", "", "-o", tmp_path / "rnn")

@@ -95,23 +95,8 @@ class TestSweep:
         assert " ".join(completed.stdout.split()).startswith(verdict[cell])
 
 
-@pytest.mark.parametrize(
-    ("words", "status", "message"),
-    [
-        pytest.param(
-            ("--strategy", "both"), 2, "argument --strategy: invalid choice: 'both'", id="strategy"
-        ),
-        pytest.param(
-            ("--config", "none.toml"),
-            1,
-            "towers: none.toml cannot be read: No such file or directory",
-            id="no-file",
-        ),
-        pytest.param(("--n-gpus", "0"), 2, "argument --n-gpus: expected a whole number", id="none"),
-    ],
-)
-def test_a_bad_argument_gets_one_line(words, status, message):
-    completed = run(SCRIPT, *words)
+def test_a_config_file_that_is_not_there_gets_one_line():
+    completed = run(SCRIPT, "--config", "none.toml")
 
-    assert (completed.returncode, len(completed.stderr.splitlines())) == (status, 1)
-    assert message in completed.stderr
+    said = "towers: none.toml cannot be read: No such file or directory\n"
+    assert (completed.returncode, completed.stderr) == (1, said)

@@ -16,7 +16,7 @@ tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfigur
 tf.config.set_soft_device_placement(enabled=False)
 NAMES = [f"/CPU:{number}" for number in range(4)]
 WORDS, LENGTH, CLASSES = 20, 12, 3
-SIZES = (64, 63, 5, 3, 2, 1)
+SIZES = (64, 63, 3, 1)
 
 
 def make_model(dropout=0.0):

@@ -22,7 +22,7 @@ class TestEqualToOneDevice:
     pytestmark = needs_tensorflow
 
     @pytest.mark.parametrize("towers", [1, 2, 4])
-    @pytest.mark.parametrize("size", [64, 63, 5, 3, 2, 1])
+    @pytest.mark.parametrize("size", [64, 63, 3, 1])
     def test_gradients_and_losses_are_those_of_one_device(self, outcomes, size, towers):
         rows = [r for r in outcomes["gradients"] if (r["size"], r["towers"]) == (size, towers)]
 
