@@ -6,7 +6,6 @@ import pytest
 from click.testing import CliRunner
 from drawing import draw
 
-from gpuprof.base.errors import UsageError
 from gpuprof.cli import cli
 from gpuprof.readers.gpuprof.write_gpuprof_file import write
 
@@ -35,14 +34,11 @@ def tables(recording, *options):
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        pytest.param([], [(0, 60, 40), (1, 50, 50)], id="whole"),
-        pytest.param(["--to", "50ns"], [(0, 50, 40)], id="to"),
         pytest.param(
             ["--from", "0.02us", "--to", "110ns"], [(0, 40, 20), (1, 10, 10)], id="window"
         ),
         pytest.param(["--from", "-1.5s", "--to=50ns"], [(0, 50, 40)], id="negative"),
         pytest.param(["--device", "1"], [(1, 50, 50)], id="device"),
-        pytest.param(["--range", "step 1"], [(1, 50, 50)], id="range"),
         pytest.param(["--range", "step*", "--occurrence", "1"], [(1, 50, 50)], id="occurrence"),
     ],
 )
@@ -62,8 +58,3 @@ def test_json_has_every_table_that_the_recording_can_fill(recording):
     assert {"breakdown", "transfers", "peer_matrix", "ranges", "gaps", "placement_estimate"} <= {
         name for name, table in tables(recording).items() if table is not None
     }
-
-
-def test_an_unknown_range_is_said_to_be(recording):
-    with pytest.raises(UsageError, match='has no NVTX range "nope"'):
-        CliRunner().invoke(cli, ["report", recording, "--range", "nope"], catch_exceptions=False)

@@ -53,27 +53,34 @@ def names(*recorders):
 
 
 @pytest.mark.usefixtures("gpu")
-def test_gpu_is_recorded_with_nsys_where_it_is_there():
-    assert names(recorder("nvprof"), recorder("nsys"), recorder("tensorflow")) == (
-        "nsys",
-        "found an NVIDIA GPU (Tesla K80)",
-    )
-
-
-@pytest.mark.usefixtures("gpu")
-def test_gpu_without_nsys_is_recorded_with_nvprof():
-    assert names(missing("nsys"), recorder("nvprof"))[0] == "nvprof"
-
-
-@pytest.mark.usefixtures("gpu")
-def test_gpu_without_tools_is_recorded_in_tensorflow_and_says_what_is_missing():
-    name, reason = names(missing("nsys"), missing("nvprof"), recorder("tensorflow"))
-
-    assert name == "tensorflow"
-    assert reason == (
-        "found an NVIDIA GPU (Tesla K80); nsys is not installed; nvprof is not installed; "
-        "only activity of TensorFlow will be recorded"
-    )
+@pytest.mark.parametrize(
+    ("recorders", "name", "why"),
+    [
+        pytest.param(
+            [recorder("nvprof"), recorder("nsys"), recorder("tensorflow")], "nsys", "",
+            id="nsys-where-it-is-there",
+        ),
+        pytest.param(
+            [missing("nsys"), recorder("nvprof")], "nvprof", "; nsys is not installed",
+            id="else-nvprof",
+        ),
+        pytest.param(
+            [missing("nsys"), missing("nvprof"), recorder("tensorflow")],
+            "tensorflow",
+            "; nsys is not installed; nvprof is not installed; only activity of TensorFlow will be"
+            " recorded",
+            id="else-tensorflow",
+        ),
+        pytest.param(
+            [replace(recorder("nsys"), doubt=lambda: "nsys is too old"), recorder("nvprof")],
+            "nvprof",
+            "; nsys is too old",
+            id="no-nsys-that-would-record-nothing",
+        ),
+    ],
+)  # fmt: skip
+def test_a_gpu_is_recorded_with_the_best_tool_and_what_is_missing_is_said(recorders, name, why):
+    assert names(*recorders) == (name, f"found an NVIDIA GPU (Tesla K80){why}")
 
 
 @pytest.mark.usefixtures("no_gpu")
@@ -110,17 +117,6 @@ def test_frameworks_own_profiler_is_taken_by_what_the_program_imports(tmp_path, 
     assert reason == f"no NVIDIA driver here; the program imports {title}"
 
 
-@pytest.mark.usefixtures("gpu")
-def test_an_nsys_that_would_record_nothing_is_passed_over_and_says_why():
-    doubtful = replace(recorder("nsys"), doubt=lambda: "nsys is too old")
-
-    assert names(doubtful, recorder("nvprof")) == (
-        "nvprof",
-        "found an NVIDIA GPU (Tesla K80); nsys is too old",
-    )
-    assert chosen("nsys", PROGRAM, (doubtful,))[0].name == "nsys"
-
-
 @pytest.mark.usefixtures("no_gpu")
 def test_nothing_that_can_record_is_an_error_with_a_way_out():
     with pytest.raises(MissingToolError) as caught:
@@ -133,7 +129,9 @@ def test_nothing_that_can_record_is_an_error_with_a_way_out():
 
 
 def test_recorder_that_was_asked_for_is_taken_or_says_why_not():
-    assert chosen("nsys", PROGRAM, (recorder("nsys"),))[0].name == "nsys"
+    doubtful = replace(recorder("nsys"), doubt=lambda: "nsys is too old")
+
+    assert chosen("nsys", PROGRAM, (doubtful,))[0].name == "nsys"
     with pytest.raises(MissingToolError, match="nsys is not installed"):
         chosen("nsys", PROGRAM, (missing("nsys"),))
 

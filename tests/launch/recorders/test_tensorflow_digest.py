@@ -342,6 +342,16 @@ def test_constant_folding_is_no_copy(tmp_path):
     assert recording(tmp_path, [], window)["tensor_copies"] == []
 
 
+def test_eager_copies_belong_to_the_operation_that_takes_them(tmp_path):
+    copy = f"_Send input 0 from {JOB}CPU:0 to {JOB}CPU:1"
+    window = space([("EagerLocalExecute: MatMul", 1, 9, {}), (copy, 2, 3, {}), (copy, 4, 5, {})])
+    [digest] = recording(tmp_path, [], window)["tensor_copies"]
+
+    assert (digest["function"], digest["dst_operation"], digest["calls"]) == (None, "MatMul", 2)
+    assert (digest["src_device"], digest["dst_device"]) == ("CPU:0", "CPU:1")
+    assert digest["bytes_per_call"] is None
+
+
 def test_an_operation_on_another_device_than_asked_for_is_noted_if_it_ran(tmp_path):
     operations = [["a", "Exp", "GPU:1", "CPU:1", 0], ["never", "Exp", "GPU:1", "CPU:1", 0]]
     window = space(called(STEP, 100, 200, (12, 1)), executor(12, 1, 100, ("a:Exp", {})))
