@@ -23,7 +23,7 @@ MODULES = (
     "gpuprof.findings.findings", "gpuprof.show.charts.timeline",
     "gpuprof.show.page.comparison_page", "gpuprof.show.terminal", "gpuprof.sql",
 )  # fmt: skip
-LONGEST_S = 120
+LONGEST_S = 300
 
 
 def run(arguments, folder, environment, stdout, stderr):

@@ -1,7 +1,9 @@
 """What all tests share: expectations that are written anew on purpose, and no clocks."""
 
 import os
+import shutil
 import signal
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ settings.register_profile(
 )
 settings.load_profile("gpuprof")
 
+_PACKAGES = {"jax": "JAX", "tensorflow": "TensorFlow", "torch": "PyTorch"}
 _OF_OTHERS = ("browser", "dask", "mpi", "profilers")
 
 
@@ -28,9 +31,15 @@ def pytest_collection_modifyitems(items):
 
     A run under the real nsys was once seen to end with nothing that could be read, and Open MPI
     kills ranks a second after it told them to stop. Dask gives up processes that a busy machine
-    starts slowly. Our own programs have no second chance.
+    starts slowly. Our own programs have no second chance. What is not installed is skipped.
     """
+    lacking = {name: title for name, title in _PACKAGES.items() if find_spec(name) is None}
+    lacking |= {} if shutil.which("mpirun") else {"mpi": "mpirun"}
     for item in items:
+        absent = [title for name, title in lacking.items() if item.get_closest_marker(name)]
+        tools = [(*marker.args, "nsys")[0] for marker in item.iter_markers("profilers")]
+        for name in absent + [tool for tool in tools if shutil.which(tool) is None]:
+            item.add_marker(pytest.mark.skip(reason=f"{name} is not installed"))
         if any(item.get_closest_marker(name) for name in _OF_OTHERS):
             item.add_marker(pytest.mark.flaky(reruns=2, reruns_delay=1))
 

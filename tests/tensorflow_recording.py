@@ -4,24 +4,21 @@ import json
 import os
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from commands import gpuprof
 
 ROOT = Path(__file__).parent.parent
-needs_tensorflow = [
-    pytest.mark.tensorflow,
-    pytest.mark.skipif(find_spec("tensorflow") is None, reason="TensorFlow is not installed"),
-]
-
+needs_tensorflow = pytest.mark.tensorflow
 
 ONE_WINDOW = {"GPUPROF_WINDOW_SECONDS": "60"}
-RECORD = ("-m", "gpuprof", "record", "--recorder", "tensorflow", "-o")
+QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3"}
+RECORD = ("record", "--recorder", "tensorflow", "-o")
 
 
 def _environment(**variables):
-    return os.environ | {"PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"} | variables
+    return os.environ | {"PYTHONPATH": str(ROOT)} | QUIET | variables
 
 
 def run(*words, **variables):
@@ -37,13 +34,13 @@ def run(*words, **variables):
 
 def record(folder, *words, **variables):
     """A recording in one window, so that no step is cut however slow the machine is."""
-    return run(*RECORD, folder, *words, **ONE_WINDOW | variables)
+    return gpuprof(*RECORD, folder, *words, **QUIET | ONE_WINDOW | variables)
 
 
 def start_recording(folder, *words):
     """The same while it runs."""
     return subprocess.Popen(
-        [sys.executable, *RECORD, folder, *map(str, words)],
+        [sys.executable, "-m", "gpuprof", *RECORD, folder, *map(str, words)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

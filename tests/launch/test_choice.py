@@ -4,7 +4,6 @@
 
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -231,7 +230,6 @@ def test_what_is_to_run_elsewhere_need_not_be_here(words, program):
 
 
 @pytest.mark.profilers
-@pytest.mark.skipif(shutil.which("nsys") is None, reason="nsys is not installed")
 def test_a_printed_command_runs_in_a_shell_as_it_is(tmp_path):
     (tmp_path / "train.py").write_text("import sys; print(sys.argv[1:])")
     root = Path(__file__).parent.parent.parent

@@ -7,14 +7,11 @@ import sys
 import threading
 
 import pytest
+from counted import outcome
 from counting import Counting
 
 from gpuprof.base.errors import GpuprofError, UsageError
 from gpuprof.ranks import dask
-from gpuprof.ranks.engine import run
-from gpuprof.ranks.rank_files import job_files
-from gpuprof.ranks.work import Settings
-from gpuprof.readers import recording_files
 
 pytestmark = [
     pytest.mark.dask,
@@ -43,10 +40,6 @@ def cluster(distributed):
         ) as running,
     ):
         yield running
-
-
-def outcome(folder, work=None, **settings):
-    return run(work or Counting(), job_files(recording_files([folder])), Settings(**settings))
 
 
 def test_a_cluster_gives_what_local_processes_give(job_of, cluster):
@@ -95,12 +88,7 @@ def test_when_the_scheduler_goes_what_was_done_is_kept(job_of, distributed, tmp_
             cluster.close()
 
     with pytest.raises(GpuprofError) as caught:
-        run(
-            Counting(pause_s=0.1),
-            job_files(recording_files([folder])),
-            Settings(scheduler=address, state=state),
-            say,
-        )
+        outcome(folder, Counting(pause_s=0.1), say, scheduler=address, state=state)
 
     assert caught.value.message == f"the Dask scheduler at {address} is gone"
     resumed = outcome(folder, Counting(pause_s=0.1), workers=2, state=state)

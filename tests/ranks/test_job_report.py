@@ -12,6 +12,7 @@ import time
 
 import pytest
 from commands import ROOT, gpuprof
+from counted import children
 from drawn_jobs import job as drawn_job
 
 from gpuprof.readers.gpuprof.write_gpuprof_file import write
@@ -304,20 +305,13 @@ def test_ctrl_c_ends_workers_too(tmp_path):
     shown, end = b"", time.monotonic() + 60
     while b"left" not in shown and time.monotonic() < end:
         shown += os.read(screen, 4096) if select.select([screen], [], [], 1)[0] else b""
-    children = _children(process.pid)
+    workers = children(process.pid)
     process.send_signal(signal.SIGINT)
 
     assert process.wait(10) == 130
     assert re.search(rb"Reading files \[[# ]{20}\] \d+ done, 0 failed, \d+ left", shown)
-    assert children
-    while any(os.path.exists(f"/proc/{child}") for child in children):  # noqa: PTH110
+    assert workers
+    while any(os.path.exists(f"/proc/{child}") for child in workers):  # noqa: PTH110
         assert time.monotonic() < end
         time.sleep(0.05)
     os.close(screen)
-
-
-def _children(process_id):
-    output = subprocess.run(
-        ["ps", "-o", "pid=", "--ppid", str(process_id)], capture_output=True, text=True, check=False
-    ).stdout
-    return output.split()

@@ -4,9 +4,12 @@ import os
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
+import counted
 import pytest
+from counted import children, shape
 from counting import Counting, Failing
 
 from gpuprof import sql
@@ -17,21 +20,11 @@ from gpuprof.ranks import worker
 from gpuprof.ranks.engine import run
 from gpuprof.ranks.rank_files import job_files
 from gpuprof.ranks.work import Settings
-from gpuprof.readers import recording_files
 
 GOOD = "(((0 1 2 3) (4 5 6 7) (8 9 10 11) (12 13 14 15)) (16 17))"
 
 
-def outcome(folder, work=None, **settings):
-    return run(
-        work or Counting(),
-        job_files(recording_files([folder])),
-        Settings(**({"workers": 2} | settings)),
-    )
-
-
-def shape(result):
-    return result.partial["shape"]["shape"][0].as_py()
+outcome = partial(counted.outcome, workers=2)
 
 
 def reasons(result, folder):
@@ -172,20 +165,13 @@ def test_no_process_and_no_file_is_left_when_the_client_is_killed(job_of):
     arguments = [sys.executable, "-uc", code, str(Path(__file__).parent), str(folder)]
     client = subprocess.Popen(arguments, stdout=subprocess.PIPE, env=os.environ)
     client.stdout.readline()
-    children = _children(client.pid)
-    while not children:
+    while not (workers := children(client.pid)):
         time.sleep(0.05)
-        children = _children(client.pid)
     client.kill()
     client.wait()
     client.stdout.close()
 
     end = time.monotonic() + 30
-    while any(Path(f"/proc/{child}").exists() for child in children):
+    while any(Path(f"/proc/{child}").exists() for child in workers):
         assert time.monotonic() < end, "a worker goes on"
         time.sleep(0.05)
-
-
-def _children(process_id):
-    tasks = Path(f"/proc/{process_id}/task").glob("*/children")
-    return [child for task in tasks for child in task.read_text().split()]

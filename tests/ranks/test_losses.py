@@ -8,12 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from counted import children, outcome
 from counting import Counting
-
-from gpuprof.ranks.engine import run
-from gpuprof.ranks.rank_files import job_files
-from gpuprof.ranks.work import Settings
-from gpuprof.readers import recording_files
 
 _COUNT = 32
 _RUNS = 6
@@ -24,12 +20,12 @@ _KILLS = 2
 @pytest.mark.usefixtures("small_tasks")
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="kills by Linux' list of children")
 def test_killed_workers_change_nothing(job_of):
-    files = job_files(recording_files([job_of(_COUNT)]))
-    expected = run(Counting(), files, Settings(workers=2)).partial
+    folder = job_of(_COUNT)
+    expected = outcome(folder, workers=2).partial
     killed = 0
     for seed in range(_RUNS):
         with _Killer(random.Random(seed)) as killer:  # noqa: S311 - no secret
-            result = run(Counting(pause_s=0.01), files, Settings(workers=2))
+            result = outcome(folder, Counting(pause_s=0.01), workers=2)
         killed += killer.killed
 
         assert result.faults == (), seed
@@ -54,16 +50,14 @@ class _Killer:
 
     def _kill(self):
         while self.killed < _KILLS and not self._ended.wait(self._random.uniform(0.05, 0.5)):
-            if children := _workers():
+            if workers := _workers():
                 with suppress(ProcessLookupError):
-                    os.kill(self._random.choice(children), signal.SIGKILL)
+                    os.kill(self._random.choice(workers), signal.SIGKILL)
                     self.killed += 1
 
 
 def _workers():
-    tasks = Path("/proc/self/task").glob("*/children")
-    children = [int(child) for task in tasks for child in task.read_text().split()]
-    return sorted(child for child in children if b"gpuprof.ranks" in _command(child))
+    return sorted(child for child in children() if b"gpuprof.ranks" in _command(child))
 
 
 def _command(process_id):

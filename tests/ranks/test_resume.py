@@ -6,14 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import counted
 import pytest
+from counted import shape
 from counting import Counting
 
 from gpuprof.base.errors import OutputError
-from gpuprof.ranks.engine import run
-from gpuprof.ranks.rank_files import job_files
-from gpuprof.ranks.work import Settings
-from gpuprof.readers import recording_files
 
 pytestmark = pytest.mark.usefixtures("small_tasks")
 GOOD = "((0 1 2 3) (4 5 6 7) (8 9))"
@@ -40,13 +38,7 @@ def state(tmp_path):
 
 
 def outcome(folder, state, work=None):
-    return run(
-        work or Counting(), job_files(recording_files([folder])), Settings(workers=1, state=state)
-    )
-
-
-def shape(result):
-    return result.partial["shape"]["shape"][0].as_py()
+    return counted.outcome(folder, work, workers=1, state=state)
 
 
 def test_a_second_run_reads_nothing_again(job_of, state):

@@ -2,16 +2,11 @@
 
 import json
 import re
-from importlib.util import find_spec
 
 import pytest
 from tensorflow_recording import ROOT, run
 
 SCRIPT = ROOT / "scripts" / "data_parallel_jax.py"
-needs_jax = [
-    pytest.mark.jax,
-    pytest.mark.skipif(find_spec("jax") is None, reason="JAX is not installed"),
-]
 # Samples, devices, and how many samples each device gets.
 BATCHES = [(7, 3, [3, 2, 2]), (2, 3, [1, 1]), (7, 1, [7])]
 PROGRAM = """
@@ -46,7 +41,7 @@ def outcomes():
 
 
 class TestOnCpuDevices:
-    pytestmark = needs_jax
+    pytestmark = pytest.mark.jax
 
     @pytest.mark.parametrize("number", range(len(BATCHES)))
     def test_batches_that_do_not_divide_give_the_same_rows_in_the_same_order(

@@ -1,7 +1,6 @@
 """Graphs of PyTorch and JAX under the same search: bytes known by hand, and what is proposed."""
 
 import sys
-from importlib.util import find_spec
 
 import pytest
 from placing import parse
@@ -9,27 +8,15 @@ from tensorflow_recording import ROOT, run
 
 SCRIPTS = ROOT / "scripts"
 WORDS, FEATURES = 128 * 200, 128 * 32 * 4
-NEEDED = [
-    pytest.param(
-        "torch",
-        8 * WORDS + 2 * FEATURES,
-        marks=[
-            pytest.mark.torch,
-            pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed"),
-        ],
-    ),
-    pytest.param(
-        "jax",
-        4 * WORDS + 2 * FEATURES,
-        marks=[
-            pytest.mark.jax,
-            pytest.mark.skipif(find_spec("jax") is None, reason="JAX is not installed"),
-        ],
-    ),
-]
 
 
-@pytest.mark.parametrize(("framework", "least"), NEEDED)
+@pytest.mark.parametrize(
+    ("framework", "least"),
+    [
+        pytest.param("torch", 8 * WORDS + 2 * FEATURES, marks=pytest.mark.torch, id="torch"),
+        pytest.param("jax", 4 * WORDS + 2 * FEATURES, marks=pytest.mark.jax, id="jax"),
+    ],
+)
 def test_the_item_tower_needs_its_words_and_its_features_there_and_back(framework, least):
     completed = run(SCRIPTS / f"place_{framework}.py", "--gpus", "2xV100", "--link", "nvlink2")
     said = run(SCRIPTS / f"place_{framework}.py").stdout

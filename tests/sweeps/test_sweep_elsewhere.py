@@ -11,8 +11,6 @@ import gpuprof as library
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError, InputError, UsageError
 from gpuprof.base.manifest import MANIFEST
 from gpuprof.base.sweep_cells import PLAN, cell_runs, cells_of
-from gpuprof.show.charts import sweeps
-from gpuprof.show.charts.catalogue import of_times, picture_of
 from gpuprof.sweeps.times import read_times
 
 # Faster with more devices and larger batches; two placements; a cell that fails.
@@ -82,44 +80,32 @@ def test_the_baseline_comes_first_wherever_it_stands_in_the_grid(folder, tmp_pat
     assert read_times(path).to_pylist()[0]["label"] == "placement=single"
 
 
-def test_scaling_has_a_line_for_each_batch_size(folder, tmp_path):
-    completed = gpuprof(
-        "plot", "scaling", folder / "swept", "-o", tmp_path / "a.svg", "--chart-data", "csv"
-    )
+@pytest.mark.parametrize(
+    ("chart", "series", "finding"),
+    [
+        pytest.param(
+            "scaling",
+            ["single, batch size 32", "single, batch size 128", "dual, batch size 128"],
+            "placement=single on 2 devices: 1.67 times as fast",
+            id="a-line-for-each-batch-size",
+        ),
+        pytest.param(
+            "batch",
+            ["single, 2 devices", "dual, 1 device", "dual, 2 devices"],
+            "Faster than placement=single, 1 device with every batch size, at most 2.00 times",
+            id="a-line-for-each-number-of-devices",
+        ),
+    ],
+)
+def test_a_sweep_s_folder_is_drawn(folder, tmp_path, chart, series, finding):
+    picture = tmp_path / "a.svg"
+    done = gpuprof("plot", chart, folder / "swept", "-o", picture, "--chart-data", "json")
 
-    assert completed.returncode == 0, completed.stderr
-    with (tmp_path / "a.csv").open() as file:
-        rows = [(r["series"], r["devices"], r["speed_up"]) for r in csv.DictReader(file)]
-    assert rows == [
-        ("placement=single, batch size 32", "1", "1.0"),
-        ("placement=single, batch size 32", "2", str(2.5 / 1.5)),
-        ("placement=single, batch size 128", "1", "1.0"),
-        ("placement=single, batch size 128", "2", str(1 / 0.75)),
-        ("placement=dual, batch size 128", "1", "1.0"),
-        ("placement=dual, batch size 128", "2", "1.5"),
-    ]
-    text = (tmp_path / "a.svg").read_text()
-    assert "placement=single on 2 devices: 1.67 times as fast" in text
-
-
-def test_speed_ups_over_batch_sizes_have_a_line_for_each_number_of_devices(folder, tmp_path):
-    completed = gpuprof(
-        "plot", "batch", folder / "swept", "-o", tmp_path / "a.svg", "--chart-data", "csv"
-    )
-
-    assert completed.returncode == 0, completed.stderr
-    with (tmp_path / "a.csv").open() as file:
-        rows = [(r["series"], r["batch_size"], r["speed_up"]) for r in csv.DictReader(file)]
-    assert rows == [
-        ("placement=single, 2 devices", "32", str(2.5 / 1.5)),
-        ("placement=single, 2 devices", "128", str(1 / 0.75)),
-        ("placement=dual, 1 device", "32", str(2.5 / 2.25)),
-        ("placement=dual, 1 device", "128", str(1 / 0.75)),
-        ("placement=dual, 2 devices", "128", "2.0"),
-    ]
-    assert picture_of(sweeps.BATCH, of_times(folder / "swept")).finding == (
-        "Faster than placement=single, 1 device with every batch size, at most 2.00 times"
-    )
+    assert done.returncode == 0, done.stderr
+    drawn = json.loads((tmp_path / "a.json").read_text())
+    labels = [row["series"].removeprefix("placement=") for row in drawn["rows"]]
+    assert [*dict.fromkeys(labels)] == series
+    assert finding in drawn["finding"]
 
 
 def test_cells_that_ran_are_found_with_the_baseline_first(folder):

@@ -309,7 +309,7 @@ def test_without_a_driver_the_recorder_refuses_before_the_program_starts():
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not gpus(), reason="no GPU here")
-@pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
+@pytest.mark.torch
 @needs_cupti
 @pytest.mark.usefixtures("in_an_empty_folder")
 def test_a_torch_program_is_recorded_on_a_gpu():

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -20,16 +19,12 @@ pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
 NO_GPU = pytest.mark.skipif(bool(gpus()), reason="shows what is said where there is no GPU")
 
 
-def needs(name, title):
-    missing = pytest.mark.skipif(find_spec(name) is None, reason=f"{title} is not installed")
-    return [getattr(pytest.mark, name), missing]
-
-
-TORCH = needs("torch", "PyTorch")
-JAX = needs("jax", "JAX")
 EACH_FRAMEWORK = pytest.mark.parametrize(
     ("name", "title"),
-    [pytest.param("torch", "PyTorch", marks=TORCH), pytest.param("jax", "JAX", marks=JAX)],
+    [
+        pytest.param("torch", "PyTorch", marks=pytest.mark.torch),
+        pytest.param("jax", "JAX", marks=pytest.mark.jax),
+    ],
 )
 
 
@@ -121,7 +116,6 @@ def test_a_program_that_is_told_to_stop_keeps_its_trace_and_dies_of_it(name, tit
 
 
 @pytest.mark.jax
-@pytest.mark.skipif(find_spec("jax") is None, reason="JAX is not installed")
 def test_a_killed_program_keeps_its_marks():
     completed = record("jax", "signal", "9")
 
@@ -131,7 +125,6 @@ def test_a_killed_program_keeps_its_marks():
 
 
 @pytest.mark.torch
-@pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
 def test_a_forked_child_leaves_the_trace_to_its_parent():
     completed = record("torch", "fork")
 

@@ -1,7 +1,6 @@
 """The recorders of NVIDIA's tools: their words, and real runs of both without a GPU."""
 
 import os
-import shutil
 import signal
 import sqlite3
 from contextlib import closing
@@ -17,6 +16,9 @@ from gpuprof.launch.contract import Ended, LaunchedRun, Program
 from gpuprof.launch.recorders import nsys, nvprof
 from gpuprof.launch.run.gpus import Gpu, gpus
 
+EACH_TOOL = pytest.mark.parametrize(
+    "tool", [pytest.param(tool, marks=pytest.mark.profilers(tool)) for tool in ("nsys", "nvprof")]
+)
 NO_GPU = pytest.mark.skipif(bool(gpus()), reason="shows what is said where there is no GPU")
 
 
@@ -163,11 +165,6 @@ def test_nvprof_file_names_escape_the_folders_percent_signs(tmp_path):
     assert f"{tmp_path}/50%%h/nvprof-%p.nvvp" in words
 
 
-def needs(tool):
-    if shutil.which(tool) is None:
-        pytest.skip(f"{tool} is not installed")
-
-
 REAL = """
 import sys, gpuprof
 for _ in range(2):
@@ -179,12 +176,10 @@ sys.exit(7)
 """
 
 
-@pytest.mark.profilers
 @pytest.mark.usefixtures("in_an_empty_folder")
-@pytest.mark.parametrize("tool", ["nsys", "nvprof"])
+@EACH_TOOL
 @NO_GPU
 def test_real_profiler_records_a_real_script(tool):
-    needs(tool)
     completed = record(tool, script(REAL))
 
     assert completed.stdout == "50 %"
@@ -205,7 +200,6 @@ def test_real_profiler_records_a_real_script(tool):
 @pytest.mark.profilers
 @pytest.mark.usefixtures("in_an_empty_folder")
 def test_real_nsys_keeps_the_marks_as_ranges():
-    needs("nsys")
     pytest.importorskip("nvtx", reason="nvtx is not installed")
     record("nsys", script(REAL))
     with closing(sqlite3.connect("run/nsys.sqlite")) as database:
@@ -228,14 +222,12 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.mark.profilers
 @pytest.mark.usefixtures("in_an_empty_folder")
-@pytest.mark.parametrize("tool", ["nsys", "nvprof"])
+@EACH_TOOL
 @pytest.mark.parametrize(
     ("number", "status"), [(signal.SIGINT, 5), (signal.SIGTERM, 143)], ids=["ctrl-c", "sigterm"]
 )
 def test_real_profiler_ends_in_order_after_the_program(tool, number, status):
-    needs(tool)
     process = start(tool, script(WAITS))
     assert process.stdout.readline() == "ready\n"
     os.killpg(process.pid, number)

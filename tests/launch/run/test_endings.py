@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import shutil
 import signal
 import sys
 import time
@@ -19,10 +18,6 @@ from gpuprof.launch.run.program_signals import tree
 pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
 
 TRAINING = str(PROGRAMS / "training.py")
-NEEDS_NSYS = [
-    pytest.mark.profilers,
-    pytest.mark.skipif(shutil.which("nsys") is None, reason="nsys is not installed"),
-]
 RECORDERS = ("plain", "wrapped", "nsys")
 # How the program ends, and its exit status as a shell has it; all three epochs are kept always.
 STATUSES = {
@@ -44,7 +39,10 @@ def under(recorders, *cases):
     """Cases under some recorders; the real profiler takes long, and is asked once of each kind."""
     return [
         pytest.param(
-            recorder, case, id=f"{recorder}-{case}", marks=NEEDS_NSYS * (recorder == "nsys")
+            recorder,
+            case,
+            id=f"{recorder}-{case}",
+            marks=[pytest.mark.profilers] * (recorder == "nsys"),
         )
         for recorder in recorders
         for case in cases

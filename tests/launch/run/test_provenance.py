@@ -1,10 +1,8 @@
 """What a run tells of where it came from, and that no secret gets into anything it leaves."""
 
 import json
-import shutil
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -56,27 +54,12 @@ def leaks(data, secrets):
     return [*forms_left(secrets, data), *["variable"] * (b"planted-variable" in data)]
 
 
-def skip_without(package):
-    return pytest.mark.skipif(find_spec(package) is None, reason=f"{package} is not installed")
-
-
 @pytest.mark.parametrize(
     ("recorder", "code"),
     [
         ("wrapped", PLAIN),
-        pytest.param(
-            "tensorflow",
-            TENSORFLOW,
-            marks=[pytest.mark.tensorflow, skip_without("tensorflow")],
-        ),
-        pytest.param(
-            "nsys",
-            PLAIN,
-            marks=[
-                pytest.mark.profilers,
-                pytest.mark.skipif(shutil.which("nsys") is None, reason="nsys is not installed"),
-            ],
-        ),
+        pytest.param("tensorflow", TENSORFLOW, marks=pytest.mark.tensorflow),
+        pytest.param("nsys", PLAIN, marks=pytest.mark.profilers),
     ],
 )
 @settings(

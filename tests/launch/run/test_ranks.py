@@ -4,10 +4,8 @@ import importlib
 import json
 import os
 import re
-import shutil
 import signal
 import sys
-from importlib.util import find_spec
 
 import pytest
 import recorded_runs
@@ -24,7 +22,6 @@ AS_ROOT = {
     "OMPI_MCA_rmaps_base_oversubscribe": "1",
     "OMPI_MCA_odls_base_sigkill_timeout": "10",
 }
-needs_mpirun = pytest.mark.skipif(shutil.which("mpirun") is None, reason="mpirun is not installed")
 
 
 def documents(folder):
@@ -60,7 +57,6 @@ class TestOneFolder:
         assert profile.query("SELECT sum(calls) AS n FROM tensor_copies")["n"].to_pylist()[0] >= 20
 
     @pytest.mark.mpi
-    @needs_mpirun
     def test_mpirun_ends_the_others_where_one_is_killed_and_they_are_whole(self, tmp_path):
         mpirun = ("--", "mpirun", "-n", "2", sys.executable)
         completed = record(
@@ -79,7 +75,6 @@ class TestOneFolder:
 
 
 @pytest.mark.torch
-@pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
 @pytest.mark.usefixtures("in_an_empty_folder")
 def test_torchrun_leaves_a_trace_of_each_rank(tmp_path):
     program = script(
@@ -122,7 +117,6 @@ def test_processes_of_multiprocessing_mark_their_epochs_in_one_run(method):
 
 
 @pytest.mark.mpi
-@needs_mpirun
 @pytest.mark.usefixtures("in_an_empty_folder")
 def test_mpirun_that_is_stopped_keeps_what_its_ranks_marked(monkeypatch):
     program = script(

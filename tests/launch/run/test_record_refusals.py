@@ -2,7 +2,6 @@
 
 import errno
 import resource
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -220,8 +219,6 @@ def test_a_run_that_cannot_be_finished_is_kept(monkeypatch):
 
 @pytest.mark.profilers
 def test_a_report_of_nsys_whose_export_has_no_room_is_kept(disk_of):
-    if shutil.which("nsys") is None:
-        pytest.skip("nsys is not installed")
     Path("script.py").write_text("raise SystemExit(7)")
     record("-o", "usual", "script.py", recorder="nsys")
     report, export = (

@@ -1,6 +1,5 @@
 """Only a part of a run is recorded: by time, by epochs, by a range, or as the program says."""
 
-import shutil
 import sqlite3
 from contextlib import closing
 from importlib.util import find_spec
@@ -108,7 +107,6 @@ def ranges():
 
 @pytest.mark.usefixtures("in_an_empty_folder")
 @pytest.mark.profilers
-@pytest.mark.skipif(shutil.which("nsys") is None, reason="nsys is not installed")
 @pytest.mark.skipif(find_spec("nvtx") is None, reason="nvtx is not installed")
 class TestRealNsys:
     def nsys(self, *options, epochs="8"):

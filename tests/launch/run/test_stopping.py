@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import shutil
 import signal
 import sys
 import threading
@@ -172,7 +171,6 @@ def test_an_export_that_hangs_is_ended(folder, timeout_ns):
 
 
 @pytest.mark.profilers
-@pytest.mark.skipif(shutil.which("nsys") is None, reason="nsys is not installed")
 def test_nsys_keeps_its_report_of_a_program_that_ignores_all_signals(tmp_path):
     run_folder = str(tmp_path / "run")
     child = start("nsys", script(IGNORES))
