@@ -26,12 +26,6 @@ def event(at, size, allocated=None, reserved=None, **columns):
     }
 
 
-def test_without_events_there_are_no_rows():
-    empty = trace(memory_events=[])
-
-    assert memory(empty).num_rows == memory_over_time(empty).num_rows == 0
-
-
 def test_the_peak_has_its_range_its_operation_and_its_share():
     thread = {"process_id": 1, "thread_id": 2}
     profile = trace(

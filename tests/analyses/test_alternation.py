@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from strategies import instants
 from strategies import rows as drawn
 
-from gpuprof.analyses.alternation import ALTERNATION, alternation
+from gpuprof.analyses.alternation import alternation
 
 NAMES = ("src", "dst", "there", "back", "turns", "total_ns", "bytes")
 
@@ -41,11 +41,6 @@ def layers(*moves, kernels=None, work=(30, 60), kind="push_pop"):
 
 
 ALTERNATING = [(0, 1, "layer 1"), (1, 0, "layer 2")] * 3
-
-
-def test_nothing_copied_is_an_empty_table():
-    assert alternation(draw()).schema == ALTERNATION.arrow
-    assert rows(draw()) == []
 
 
 def test_layers_in_turn_are_named_with_both_ends():

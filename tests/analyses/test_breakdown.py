@@ -7,8 +7,8 @@ from drawing import draw
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuprof.analyses.breakdown import ANALYSIS, BREAKDOWN, breakdown
-from gpuprof.base.cuda import HOST_MEMCPY_KINDS, PEER_MEMCPY_KINDS, is_communication
+from gpuprof.analyses.breakdown import ANALYSIS, breakdown
+from gpuprof.base.cuda import HOST_MEMCPY_KINDS, PEER_MEMCPY_KINDS
 from gpuprof.facts.timeline import timelines
 from gpuprof.model.selection import Selection
 
@@ -223,28 +223,6 @@ def test_a_part_may_be_one_device_in_some_windows():
     assert split(profile.restricted(Selection(((5, 9), (20, 99)), device_id=0))) == {
         0: (14, 4, 0, 10, 0, 0)
     }
-
-
-def test_result_has_the_declared_columns():
-    assert breakdown(draw(kernels=[(0, 1)])).schema == BREAKDOWN.arrow
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)",
-        "ncclDevKernel_SendRecv(ncclDevKernelArgs)",
-        "void vllm::cross_device_reduce_1stage<float, 2>(vllm::RankData*)",
-        "rcclGenericKernel",
-        "volta_sgemm_128x64_nn",
-        "void reduce_kernel<512, 1>(T3)",
-        "it's a kernel",
-    ],
-)
-def test_engine_and_words_agree_on_communication_kernels(name):
-    row = breakdown(draw(kernels=[(0, 5, {"name": name})])).to_pylist()[0]
-
-    assert (row["busy_communication_ns"] == 5) == is_communication(name)
 
 
 def test_layout_conversions_are_a_part_of_compute():

@@ -355,11 +355,6 @@ def test_bandwidth_is_of_the_transfer_alone():
     assert rows[0, "allreduce"]["bus_bytes_per_s"] == pytest.approx(6 * 8000 * 1e9 / transfer)
 
 
-def test_without_communication_there_are_no_rows():
-    assert collective_waits(draw(kernels=[(0, 10)])).num_rows == 0
-    assert part_times(draw(kernels=[(0, 10)])) == {}
-
-
 def test_dlrm_of_eight_ranks_waits_for_rank_7(tmp_path):
     """By hand: 97 % of 48.5 ms is waiting; rank 7 is last in five of eight calls."""
     archive = CORPUS / "kineto" / "param_dlrm_8rank_kineto.tar.gz"

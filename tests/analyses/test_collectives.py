@@ -197,10 +197,6 @@ def test_sums_are_those_of_a_walk_over_all_instants(seed):
     }
 
 
-def test_no_communication_kernel_is_an_empty_table():
-    assert collectives(draw(kernels=[(0, 10)])).num_rows == 0
-
-
 def test_devices_are_mapped_to_the_processes_that_use_them():
     profile = draw(
         kernels=[(0, 1), (0, 1), (0, 1, {"device_id": 1, "process_id": 200})],

@@ -4,8 +4,6 @@ import pytest
 from drawing import draw, stepped
 
 from gpuprof.analyses.gpu_metrics import (
-    ANALYSIS,
-    OVER_TIME_ANALYSIS,
     gpu_metric_means,
     gpu_metrics_over_time,
 )
@@ -43,13 +41,6 @@ def sampled():
 
 def means(profile, *names):
     return [tuple(row[name] for name in names) for row in gpu_metric_means(profile).to_pylist()]
-
-
-def test_without_samples_there_are_no_rows():
-    profile = copied(gpu_metrics=[])
-
-    assert gpu_metric_means(profile) == ANALYSIS.schema.empty()
-    assert gpu_metrics_over_time(profile) == OVER_TIME_ANALYSIS.schema.empty()
 
 
 def test_a_mean_is_of_the_whole_time_of_kernels_and_of_exposed_transfers():

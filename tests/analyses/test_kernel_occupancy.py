@@ -37,10 +37,6 @@ def rows(*kernels, devices=(V100,)):
     return kernel_occupancy(trace(kernels=[*kernels], devices=[*devices])).to_pylist()
 
 
-def test_no_kernels_are_no_rows():
-    assert rows() == []
-
-
 def test_launches_that_are_alike_are_one_row():
     one, other = rows(
         launched(end=10, grid_x=160, block_x=64, block_y=4),

@@ -1,7 +1,7 @@
 from drawing import draw
 from drawn_jobs import job
 
-from gpuprof.analyses.lane_ranges import LANE_RANGES, lane_ranges
+from gpuprof.analyses.lane_ranges import lane_ranges
 from gpuprof.model.selection import Selection
 
 
@@ -20,11 +20,6 @@ def _launched(ranges, kernels):
             for n, (_, device, start, end) in enumerate(kernels)
         ],
     )
-
-
-def test_nothing_ran():
-    assert lane_ranges(draw()).schema == LANE_RANGES.arrow
-    assert lane_ranges(draw()).num_rows == 0
 
 
 def test_ranges_last_as_long_as_what_they_launched_on_each_device():

@@ -17,11 +17,6 @@ def _rows(profile):
     return [tuple(row[name] for name in columns) for row in lanes(profile).to_pylist()]
 
 
-def test_nothing_ran():
-    assert lanes(draw()).num_rows == 0
-    assert lanes_over_time(draw()).num_rows == 0
-
-
 def test_each_interval_has_its_row_where_there_is_room():
     profile = draw(
         kernels=[(0, 10), (20, 30)],
@@ -146,4 +141,3 @@ def test_slices_of_ranks_add_up_to_the_parts_of_a_step(compute_ns):
 
 def test_ranks_without_steps_have_no_rows():
     assert ranks_in_step(draw(kernels=[(0, 10)], memcpys=[])).num_rows == 0
-    assert ranks_in_step(draw(kernels=[], memcpys=[])).num_rows == 0

@@ -7,7 +7,7 @@ from commands import gpuprof as command
 from drawing import draw
 
 import gpuprof
-from gpuprof.analyses.monitoring import EPOCHS_ANALYSIS, marked_epochs
+from gpuprof.analyses.monitoring import marked_epochs
 from gpuprof.analyses.reports import report
 from gpuprof.analyses.trace_notes import overheads
 from gpuprof.base.manifest import Manifest, finish_manifest
@@ -20,12 +20,6 @@ EPOCHS = (
     {"epoch": 0, "seconds": 2.5, "steps": 0},
     {"epoch": 2, "seconds": 0.1, "steps": None},
 )
-
-
-def test_no_epochs_are_no_rows():
-    profile = Profile(Origin(Path("a"), "run", "none"), {"epochs": schema.EPOCHS.empty()})
-
-    assert marked_epochs(profile) == EPOCHS_ANALYSIS.schema.empty()
 
 
 def test_epochs_stand_in_their_order_with_their_time_per_step():

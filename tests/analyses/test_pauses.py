@@ -455,10 +455,6 @@ def test_a_part_has_its_share_of_each_cause(windows):
     assert us == (10 if len(windows) == 1 else 10 + 30)
 
 
-def test_no_activity_has_no_pause():
-    assert pauses(draw(api_calls=[])).num_rows == 0
-
-
 REAL = [
     "nsys-sqlite/GindaChen__nsys-ai__mfu_2gpu_before.sqlite",
     "nsys-rep/openhackathons__gpubootcamp__report1.qdrep",

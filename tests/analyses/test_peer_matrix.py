@@ -3,7 +3,7 @@
 import pytest
 from drawing import draw
 
-from gpuprof.analyses.peer_matrix import PEER_MATRIX, peer_matrix, slow_links
+from gpuprof.analyses.peer_matrix import peer_matrix, slow_links
 from gpuprof.analyses.transfers import transfers
 from gpuprof.model.selection import Selection
 
@@ -23,11 +23,6 @@ def rows(profile, *names):
 
 def exposed(profile):
     return rows(profile, "src", "dst", "src_exposed_ns", "dst_exposed_ns")
-
-
-def test_nothing_copied_is_an_empty_matrix():
-    assert peer_matrix(draw(kernels=[(0, 9)])).schema == PEER_MATRIX.arrow
-    assert rows(draw(kernels=[(0, 9)]), "src") == []
 
 
 def test_each_pair_has_a_row_and_the_host_is_one():

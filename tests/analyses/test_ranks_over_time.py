@@ -124,7 +124,3 @@ def test_an_unknown_device_is_left_out():
 
     assert {row["device_id"] for row in rows} == {0, 1}
     assert sum(row["recorded_ns"] for row in rows) == 200
-
-
-def test_a_recording_without_activity_has_no_rows():
-    assert ranks_over_time(draw(kernels=[], memcpys=[])).num_rows == 0

@@ -4,7 +4,7 @@ import pytest
 from drawing import draw
 from drawn_jobs import ALL_REDUCE, STEP_NS, job
 
-from gpuprof.analyses.ranks import RANKS, rank_groups, rank_quantiles, ranks
+from gpuprof.analyses.ranks import rank_groups, rank_quantiles, ranks
 from gpuprof.base.units import number_ranges
 from gpuprof.model.schema import KERNELS
 
@@ -103,7 +103,6 @@ def test_without_steps_whole_recordings_are_set_side_by_side():
 
 def test_one_device_has_nothing_beside_it():
     assert ranks(job([300])).to_pylist() == []
-    assert ranks(draw()).schema == RANKS.arrow
 
 
 def test_ranks_of_one_behaviour_are_one_group():

@@ -1,15 +1,18 @@
-"""What analyses declare to read is what they read, and a file's tables are read in one pass."""
+"""What every analysis owes: it reads what it declares, in one pass, and answers for nothing."""
 
 from collections import Counter
 
 import nsys_export
 import pytest
+from drawing import draw
 from nsys_export import DTOH, HTOD, KERNEL, MEMCPY, MEMSET, NVTX, PAGEABLE, PTOP, RUNTIME, STRINGS
+from recordings import trace
 
 from gpuprof.analyses import all_analyses
 from gpuprof.analyses.notes import OVERVIEW
 from gpuprof.analyses.reports import report
 from gpuprof.model.analysis import reads
+from gpuprof.model.schema import BY_NAME
 from gpuprof.model.table import Table
 from gpuprof.readers import read_profile
 from gpuprof.readers.sqlite import table_columns as sqlite_table
@@ -125,3 +128,19 @@ def test_answers_are_the_same_in_any_order(training):
 
     assert [name for name, table in first.items() if not table.equals(last[name])] == []
     assert sum(table.num_rows > 0 for table in first.values()) > len(first) / 2
+
+
+@pytest.mark.parametrize("analysis", all_analyses(), ids=lambda analysis: analysis.name)
+def test_where_nothing_ran_a_table_has_its_columns_and_no_rows(analysis):
+    """But for sums, which are zero, and for the sentence that nothing was seen."""
+    empty = trace(**{name: [] for name in BY_NAME})
+
+    for nothing in (empty, draw()):
+        if not analysis.missing(nothing):
+            table = analysis.run(nothing)
+            assert table.schema == analysis.schema.arrow
+            is_told = analysis.name == "totals" or (analysis.name, nothing) == (
+                "bottom_line",
+                empty,
+            )
+            assert (table.num_rows > 0) == is_told

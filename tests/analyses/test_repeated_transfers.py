@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from drawing import draw
 
-from gpuprof.analyses.repeated_transfers import REPEATED_TRANSFERS, repeated_transfers
+from gpuprof.analyses.repeated_transfers import repeated_transfers
 from gpuprof.model.selection import Selection
 
 STEP = 100
@@ -41,11 +41,6 @@ def launched(steps, copies, *, kernels=((0, 2, "open"), (50, 52, "close"))):
                 if text:
                     found["nvtx_ranges"].append((here, here + 1, {"text": text}))
     return draw(**found)
-
-
-def test_nothing_copied_is_an_empty_table():
-    assert repeated_transfers(draw()).schema == REPEATED_TRANSFERS.arrow
-    assert repeated_transfers(draw()).num_rows == 0
 
 
 def test_a_copy_that_every_step_makes_is_named_with_its_place_and_cost():

@@ -5,17 +5,11 @@ from drawing import draw
 from recordings import DUAL, PUBLISHED_EXAGGERATED, copy, kernel, row, summary, trace
 
 from gpuprof.analyses.activity_summary import (
-    KERNEL_SUMMARY,
     activity_summary,
     kernel_summary,
     size_summary,
 )
 from gpuprof.analyses.totals import top_activities
-
-
-def test_no_kernel_is_an_empty_table():
-    assert kernel_summary(draw()).num_rows == 0
-    assert kernel_summary(draw()).schema == KERNEL_SUMMARY.arrow
 
 
 def test_kernels_of_one_name_are_one_row():
@@ -34,10 +28,6 @@ def test_kernels_of_one_name_are_one_row():
         (1, 1, 1.0, 1.0, 1, 1, "a", "a"),
     ]
     assert found[1][6] is None
-
-
-def test_nothing_was_moved_and_there_are_no_rows():
-    assert size_summary(trace(memcpys=[])).num_rows == 0
 
 
 def test_each_kind_has_its_sizes_the_largest_total_first():
@@ -75,10 +65,6 @@ def test_one_unknown_size_leaves_the_sum_unknown():
 
 def _rows(profile):
     return activity_summary(profile).to_pylist()
-
-
-def test_an_empty_recording_has_no_activities():
-    assert _rows(trace(kernels=[], memcpys=[], memsets=[])) == []
 
 
 def test_calls_of_one_kernel_are_one_row():
@@ -141,10 +127,6 @@ def test_what_a_tool_summed_up_is_passed_on():
 
     listed = profile.table("activity_summary")
     assert activity_summary(profile).drop_columns("short_name") == listed
-
-
-def test_nothing_ran_and_nothing_is_costly():
-    assert top_activities(trace(kernels=[])).num_rows == 0
 
 
 def test_the_costliest_are_first():

@@ -84,7 +84,6 @@ def test_samples_are_the_whole_steps_past_the_warm_up():
 
 
 def test_no_steps_have_no_phases():
-    assert phases(draw()) == ()
     assert phases(draw(kernels=[(at, at + 5, {"name": str(at)}) for at in range(0, 90, 10)])) == ()
 
 

@@ -236,10 +236,6 @@ def test_the_phase_on_most_devices_comes_first_though_another_one_is_longer():
     assert "A step of " in rows[0]["bottom_line"]
 
 
-def test_an_empty_recording_has_no_bottom_line():
-    assert bottom_line(draw()).num_rows == 0
-
-
 def test_steps_that_differ_are_said_with_median_and_mean():
     at, rows = 1_000 * US, {"kernels": [], "api_calls": [], "nvtx_ranges": []}
     for number in range(30):

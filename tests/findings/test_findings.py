@@ -313,7 +313,6 @@ def test_a_device_that_loses_as_much_has_a_word_in_the_same_sentence():
 
 def test_a_busy_device_has_no_findings():
     assert rows(draw(kernels=[(0, 1000)], memcpys=[(995, 1003)])) == []
-    assert rows(draw()) == []
 
 
 def test_few_steps_are_said_to_be_few():
