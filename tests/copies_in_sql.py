@@ -1,5 +1,7 @@
 """What copies are, derived in SQL from the recorded columns: an oracle for the arrays."""
 
+from functools import cache
+
 import duckdb
 
 from gpuprof.base.cuda import HOST_MEMCPY_KINDS, PEER_MEMCPY_KINDS
@@ -74,14 +76,20 @@ COPIES_BY_DEVICE = f"""
         AND dst_device_id IS DISTINCT FROM src_device_id"""
 
 
-def answer(profile, sql):
-    """The rows of a SELECT over memcpys with derived columns, copies and copies_by_device."""
+@cache
+def _connection():
     connection = duckdb.connect()
     # DuckDB 1.5 takes two tables with the same columns for one.
     connection.execute("SET disabled_optimizers = 'common_subplan'")
-    connection.register("recorded", profile.table("memcpys"))
+    # Few rows: threads would cost more than they help.
+    connection.execute("SET threads = 1")
+    return connection
+
+
+def answer(profile, sql):
+    """The rows of a SELECT over memcpys with derived columns, copies and copies_by_device."""
+    _connection().register("recorded", profile.table("memcpys"))
     derived = ", ".join(f"{made} AS {name}" for name, made in DERIVED.items())
-    connection.execute(f"CREATE VIEW memcpys AS SELECT *, {derived} FROM recorded")
-    connection.execute(f"CREATE VIEW copies AS {COPIES}")
-    connection.execute(f"CREATE VIEW copies_by_device AS {COPIES_BY_DEVICE}")
-    return connection.sql(sql).to_arrow_table().to_pylist()
+    views = f"memcpys AS (SELECT *, {derived} FROM recorded), copies AS ({COPIES}), "
+    views += f"copies_by_device AS ({COPIES_BY_DEVICE})"
+    return _connection().sql(f"WITH {views} {sql}").to_arrow_table().to_pylist()

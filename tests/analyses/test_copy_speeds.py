@@ -81,18 +81,6 @@ def test_each_direction_and_kind_of_memory_is_a_link_of_its_own():
     assert copy_speeds(profile).num_rows == 3
 
 
-def test_three_copies_leave_one_degree_of_freedom():
-    """Of n copies, n - 2 tell the scatter: the errors are those of the normal equations."""
-    sizes, durations = np.array([100.0, 200.0, 300.0]), np.array([20.0, 31.0, 40.0])
-    line = fit(Sizes(sizes, np.ones(3), durations, np.zeros(3)))
-
-    rows = np.stack([np.ones(3), sizes], axis=1) / durations[:, None]
-    solution, residual, *_ = np.linalg.lstsq(rows, np.ones(3), rcond=None)
-    errors = np.sqrt(np.diag(np.linalg.inv(rows.T @ rows)) * residual[0] / 1)
-    assert (line.latency_ns, line.ns_per_byte) == pytest.approx(tuple(solution))
-    assert (line.latency_error_ns, line.ns_per_byte_error) == pytest.approx(tuple(errors))
-
-
 @given(
     st.lists(st.integers(1, 10**6), min_size=3, max_size=9, unique=True),
     st.lists(st.integers(1, 10**6), min_size=9, max_size=9),
@@ -140,16 +128,6 @@ def test_fit_and_errors_are_those_of_weighted_least_squares():
     assert line.ns_per_byte_error == pytest.approx(errors[1], rel=1e-3)
     assert abs(line.latency_ns - 2000) < 3 * line.latency_error_ns
     assert abs(line.ns_per_byte - 1 / 12) < 3 * line.ns_per_byte_error
-
-
-def test_sizes_fall_into_powers_of_two():
-    profile = draw(memcpys=copies([0, 1, 2, 3, 4, 7, 8]))
-
-    found = [
-        (row["from_bytes"], row["below_bytes"], row["calls"], row["bytes"])
-        for row in copy_sizes(profile).to_pylist()
-    ]
-    assert found == [(0, 1, 1, 0), (1, 2, 1, 1), (2, 4, 2, 5), (4, 8, 2, 11), (8, 16, 1, 8)]
 
 
 def test_histogram_and_speeds_agree_on_latency_bound_time():

@@ -186,23 +186,6 @@ def test_a_program_that_moves_nothing_has_parts_and_no_edges_or_hints():
     assert placement_hints(single).num_rows == 0
 
 
-def test_gradients_that_ignore_the_forward_scope_get_a_hint():
-    [row] = placement_hints(read_profile(SAMPLES / "deepconn-dual.json")).to_pylist()
-
-    assert row["finding"] == (
-        "gradients of item_tower run on CPU:0, its forward pass on CPU:1: for them each step"
-        " copies 26.5 MB, 99.6 % of all"
-    )
-    assert row["suggestion"].startswith(
-        "TensorFlow's gradients ignore the forward scope: try colocating them"
-    )
-    assert row["bytes_per_step"] == 26_587_520 - 102_400 - 16_384
-
-
-def test_gradients_with_their_tower_get_none():
-    assert placement_hints(read_profile(SAMPLES / "deepconn-dual-colocated.json")).num_rows == 0
-
-
 def test_operations_that_soft_placement_moved_are_said(tmp_path):
     [row] = placement_hints(
         profile(

@@ -31,58 +31,9 @@ NVLINK = "nsys-rep/openhackathons__gpubootcamp__jacobi_memcpy_nvlink_report.qdre
 STAGED = "nsys-rep/openhackathons__gpubootcamp__jacobi_memcpy_sys_report.qdrep"
 NCCL = "nsys-rep/NERSC__sc21-dl-tutorial__4gpu_nobroadcast.qdrep"
 DLRM = "kineto/param_dlrm_worker{}_step_12.{}.pt.trace.json"
-RANKS = [
-    DLRM.format(*rank)
-    for rank in (
-        (0, 1694128201545),
-        (1, 1694128201556),
-        (3, 1694128201557),
-        (4, 1694128201547),
-        (5, 1694128201549),
-        (7, 1694128201553),
-    )
-]
-# Recording -> device -> span and its parts in ns: compute, exposed communication, exposed
-# transfer, exposed local copy or memset, idle.
-FIGURES = {
-    H100: {
-        0: (969_447_605, 22_385_163, 0, 920_876_649, 19_628_435, 6_557_358),
-        1: (969_258_578, 22_444_359, 0, 920_762_021, 19_604_325, 6_447_873),
-    },
-    MFU: {
-        0: (299_848_812, 253_690_832, 17_172_652, 13_408, 2_940_895, 26_031_025),
-        1: (298_661_551, 256_095_624, 8_229_100, 13_248, 2_937_944, 31_385_635),
-    },
-    NVLINK: {
-        0: (7_563_599_001, 6_973_999_496, 0, 148_721_754, 13_197_546, 427_680_205),
-        3: (2_499_965_748, 2_320_086_454, 0, 61_091_330, 2_487_684, 116_300_280),
-    },
-    STAGED: {
-        0: (7_635_848_610, 6_977_099_628, 0, 162_069_705, 13_180_277, 483_499_000),
-        7: (2_587_152_401, 2_321_708_657, 0, 74_652_282, 2_525_497, 188_265_965),
-    },
-    NCCL: {
-        0: (1_331_487_077, 1_236_616_233, 17_498_899, 11_793_431, 12_377_403, 53_201_111),
-    },
-    RANKS[0]: {
-        0: (13_009_000, 1_034_000, 5_537_000, 16_000, 3_000, 6_419_000),
-    },
-    RANKS[1]: {
-        1: (18_749_000, 1_246_000, 11_056_000, 16_000, 3_000, 6_428_000),
-    },
-    RANKS[2]: {
-        3: (18_853_000, 1_240_000, 9_450_000, 16_000, 2_000, 8_145_000),
-    },
-    RANKS[3]: {
-        4: (16_589_000, 1_126_000, 6_550_000, 16_000, 10_000, 8_887_000),
-    },
-    RANKS[4]: {
-        5: (16_392_000, 1_041_000, 6_211_000, 16_000, 3_000, 9_121_000),
-    },
-    RANKS[5]: {
-        7: (10_967_000, 1_059_000, 1_580_000, 17_000, 3_000, 8_308_000),
-    },
-}
+# The ranks that wait most and least for others.
+RANKS = [DLRM.format(7, 1694128201553), DLRM.format(1, 1694128201556)]
+DEVICES = {H100: 2, MFU: 2, NVLINK: 2, STAGED: 2, NCCL: 1}
 PARTS = ("span_ns", "compute_ns", "exposed_communication_ns", "exposed_transfer_ns")
 PARTS += ("exposed_local_copy_ns", "idle_ns")
 
@@ -178,7 +129,7 @@ def test_breakdown_is_that_of_a_walk_over_the_exports_rows(name, exported):
 
     found = figures(read_profile(path))
     assert found == split(nsys_activities(path))
-    assert found == FIGURES[name]
+    assert len(found) == DEVICES[name]
 
 
 @pytest.mark.parametrize(
@@ -210,7 +161,7 @@ def test_breakdown_of_a_rank_is_that_of_a_walk_over_its_events(name):
 
     found = figures(read_profile(path))
     assert found == split(kineto_activities(path))
-    assert found == FIGURES[name]
+    assert len(found) == 1
 
 
 @pytest.mark.parametrize(
@@ -258,43 +209,34 @@ def by_name(path):
     }
 
 
-def of_all_steps(text):
-    """The text of the row that gpuprof adds such ranges up in."""
-    return re.sub(r"^step \d+$", "step *", text)
-
-
 @pytest.mark.profilers
 @pytest.mark.parametrize("name", [NVLINK, STAGED, NCCL], ids=["nvlink", "staged", "nccl"])
-def test_projections_of_ranges_are_those_of_nsys(name, exported):
+@pytest.mark.parametrize(
+    ("report", "theirs", "ours"),
+    [
+        pytest.param(
+            "nvtx_gpu_proj_sum", ("Range", "Range Instances", "Total Proj Time (ns)"),
+            ("active_instances", "projected_ns"), id="projections",
+        ),
+        pytest.param(
+            "nvtx_kern_sum", ("NVTX Range", "Kern Inst", "Total Time (ns)"),
+            ("kernel_calls", "kernel_ns"), id="kernels",
+        ),
+    ],
+)  # fmt: skip
+def test_work_of_ranges_is_that_of_nsys(name, report, theirs, ours, exported):
     path = exported(name)
+    text_column, *columns = theirs
+    expected = Counter()
+    for row in nsys_report(report, path):
+        # gpuprof adds steps up in one row.
+        text = re.sub(r"^step \d+$", "step *", row[text_column])
+        for place, column in enumerate(columns):
+            expected[text, place] += int(row[column])
 
-    calls, total_ns = Counter(), Counter()
-    for row in nsys_report("nvtx_gpu_proj_sum", path):
-        calls[of_all_steps(row["Range"])] += int(row["Range Instances"])
-        total_ns[of_all_steps(row["Range"])] += int(row["Total Proj Time (ns)"])
-
-    theirs = {text: (calls[text], total_ns[text]) for text in calls}
-    ours = {
-        text: (row["active_instances"], row["projected_ns"])
+    assert {
+        (text, place): row[name]
         for text, row in by_name(path).items()
-        if row["active_instances"]
-    }
-    assert ours == theirs
-
-
-@pytest.mark.profilers
-@pytest.mark.parametrize("name", [NVLINK, STAGED, NCCL], ids=["nvlink", "staged", "nccl"])
-def test_kernels_of_ranges_are_those_of_nsys(name, exported):
-    path = exported(name)
-    calls, total_ns = Counter(), Counter()
-    for row in nsys_report("nvtx_kern_sum", path):
-        calls[of_all_steps(row["NVTX Range"])] += int(row["Kern Inst"])
-        total_ns[of_all_steps(row["NVTX Range"])] += int(row["Total Time (ns)"])
-
-    theirs = {text: (calls[text], total_ns[text]) for text in calls if text}
-    ours = {
-        text: (row["kernel_calls"], row["kernel_ns"])
-        for text, row in by_name(path).items()
-        if row["kernel_calls"]
-    }
-    assert ours == theirs
+        for place, name in enumerate(ours)
+        if row[ours[0]]
+    } == {key: number for key, number in expected.items() if key[0]}

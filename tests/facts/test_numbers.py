@@ -104,23 +104,6 @@ def test_more_than_is_expected_makes_room_for_as_many_more(expected):
     assert len(sizes) <= 8
 
 
-@pytest.mark.parametrize(
-    ("kind", "expected"), [((), np.int64), ((np.int8,), np.int8), ((np.int64,), np.int64)]
-)
-def test_no_piece_is_no_value(kind, expected):
-    values = grown([], *kind)
-
-    assert (len(values), values.dtype) == (0, expected)
-
-
-def test_what_came_before_a_wider_piece_stays_as_it_was():
-    parts = [np.array([-128, 127], np.int8), np.array([2**40], np.int64), np.array([5], np.int8)]
-
-    values = grown(parts)
-
-    assert (values.tolist(), values.dtype) == ([-128, 127, 2**40, 5], np.int64)
-
-
 def test_a_piece_is_copied():
     part = np.array([1, 2], np.int16)
 
