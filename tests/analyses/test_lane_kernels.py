@@ -1,6 +1,7 @@
 import pytest
 from drawing import draw
 
+from gpuprof.analyses import lane_kernels as lane_kernels_module
 from gpuprof.analyses.lane_kernels import lane_kernels
 from gpuprof.analyses.lanes import typical_step
 from gpuprof.model.selection import Selection
@@ -41,25 +42,33 @@ def test_each_kernel_has_its_row_by_device_and_lane():
     ]
 
 
+@pytest.fixture
+def few_rows(monkeypatch):
+    """As few rows to 2,000 kernels as a page has to 100,000."""
+    monkeypatch.setattr(lane_kernels_module, "_MOST_ROWS", 400)
+
+
+@pytest.mark.usefixtures("few_rows")
 def test_of_many_kernels_each_slice_names_the_longest():
     kernels = [
         (10 * n, 10 * n + (7 if n % 50 == 3 else 5), {"name": "long" if n % 50 == 3 else "short"})
-        for n in range(100_000)
+        for n in range(2_000)
     ]
 
     rows = lane_kernels(draw(kernels=kernels)).to_pylist()
 
-    assert 5_000 <= len(rows) <= 20_000
-    assert sum(row["kernels"] for row in rows) == 100_000
+    assert 100 <= len(rows) <= 400
+    assert sum(row["kernels"] for row in rows) == 2_000
     assert all(row["end_ns"] > row["start_ns"] for row in rows)
     assert rows == sorted(rows, key=lambda row: row["start_ns"])
     assert {row["name"] for row in rows} == {"long", "short"}
     # Every slice that holds a long one is called after it.
-    assert sum(row["name"] == "long" for row in rows) == 2_000
+    assert sum(row["name"] == "long" for row in rows) == 40
 
 
+@pytest.mark.usefixtures("few_rows")
 def test_each_kernel_of_a_typical_step_has_its_name():
-    steps, per_step = 60, 1_000
+    steps, per_step = 60, 20
     profile = draw(
         kernels=[(10 * n, 10 * n + 5, {"correlation_id": n}) for n in range(steps * per_step)],
         api_calls=[(10 * n, 10 * n + 1, {"correlation_id": n}) for n in range(steps * per_step)],
@@ -80,7 +89,8 @@ def test_each_kernel_of_a_typical_step_has_its_name():
     assert rows == sorted(rows, key=lambda row: row["start_ns"])
 
 
-@pytest.mark.parametrize("kernels", [[(0, 10), (40, 60)], [(n, n + 1) for n in range(30_000)]])
+@pytest.mark.usefixtures("few_rows")
+@pytest.mark.parametrize("kernels", [[(0, 10), (40, 60)], [(n, n + 1) for n in range(600)]])
 def test_a_part_of_a_recording_has_its_kernels_alone(kernels):
     profile = draw(kernels=kernels)
 

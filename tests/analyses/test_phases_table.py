@@ -2,18 +2,16 @@
 
 import json
 from itertools import product
-from pathlib import Path
 
-import numpy as np
 import pytest
 from commands import gpuprof
 from drawing import draw
-from nsys_export import KERNEL, NVTX, RUNTIME, STRINGS, kernel, pid, write
 
 from gpuprof.analyses.phases import phases_table
 from gpuprof.analyses.reports import report
 from gpuprof.analyses.steps import steps
 from gpuprof.model.selection import Selection
+from gpuprof.readers.gpuprof.write_gpuprof_file import write
 
 LENGTHS = (500, *[100] * 7, 250, *[100] * 4)
 
@@ -156,20 +154,9 @@ def test_inferred_steps_are_said_to_be():
 
 @pytest.fixture(scope="module")
 def recording(tmp_path_factory):
-    tables = {KERNEL: [], RUNTIME: [], NVTX: []}
-    lengths, at = np.array(LENGTHS) * 1000, 1_000_000
-    for number, ns in enumerate(lengths.tolist()):
-        thread = {"globalTid": pid(9) + 9}
-        tables[NVTX].append(
-            {"start": at, "end": at + ns, "eventType": 59, "text": f"step {number}"} | thread
-        )
-        call = {"start": at + 1, "end": at + 2, "nameId": 2, "correlationId": number}
-        tables[RUNTIME].append(call | thread | {"eventClass": 0})
-        tables[KERNEL].append(kernel(at, at + ns - 100, 1, deviceId=0, correlationId=number))
-        at += ns
-    names = [{"id": 1, "value": "gemm"}, {"id": 2, "value": "cudaLaunchKernel"}]
-    folder: Path = tmp_path_factory.mktemp("phases")
-    return write(folder / "phases.sqlite", {STRINGS: names} | tables)
+    path = tmp_path_factory.mktemp("phases") / "phases.gpuprof"
+    write(training(), path)
+    return path
 
 
 def asked(recording, *options):
@@ -186,11 +173,11 @@ def asked(recording, *options):
 def test_the_steps_to_skip_are_asked_for(recording, options, steps, aside):
     row = asked(recording, *options)
 
-    assert (row["steps"], row["warm_up_steps"], row["step_ns"]) == (steps, aside, 100_000)
+    assert (row["steps"], row["warm_up_steps"], row["step_ns"]) == (steps, aside, 100)
 
 
 def test_skipped_steps_and_a_part_are_asked_for_together(recording):
-    assert asked(recording, "--skip-steps", 2, "--from", "1.6ms", "--to", "1.8ms")["steps"] == 2
+    assert asked(recording, "--skip-steps", 2, "--from", "1.6us", "--to", "1.8us")["steps"] == 2
 
 
 def test_to_skip_all_steps_is_refused(recording):

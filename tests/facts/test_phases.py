@@ -9,7 +9,7 @@ from drawing import draw
 
 from gpuprof.base.errors import UsageError
 from gpuprof.facts.phases import per_step, phases, steps_by_phase
-from gpuprof.facts.step_kinds import CUT, SAMPLE, UNUSUAL, WARM_UP
+from gpuprof.facts.step_kinds import CUT, SAMPLE, UNUSUAL
 from gpuprof.findings.bottom_line import bottom_line
 from gpuprof.model.intervals import union
 from gpuprof.model.selection import Selection
@@ -322,12 +322,6 @@ def test_phases_are_those_of_the_whole_recording():
 
     assert phases(profile.restricted(Selection(((1100, 1200),)))) is not None
     assert told(profile.restricted(Selection(((1100, 1200),)))) == told(profile)
-
-
-def test_the_warm_up_is_marked():
-    (steps,) = steps_by_phase(Program().steps([500, *[100] * 9]).profile())
-
-    assert steps.status.tolist() == [WARM_UP] + [SAMPLE] * 8 + [CUT]
 
 
 def test_instants_are_counted_in_each_sample():
