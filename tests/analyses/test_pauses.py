@@ -395,12 +395,6 @@ def test_without_the_launch_the_cause_is_unknown(kernels):
     assert told(profile) == {("unknown", None): (100, 1)}
 
 
-def test_on_clocks_that_disagree_the_cause_is_unknown():
-    profile = recorded(work(40, 0, 100), work(240, 200, 300))
-
-    assert told(profile) == {("unknown", None): (100, 1)}
-
-
 def test_a_device_that_others_copy_to_has_no_known_cause():
     number, again = next(NUMBERS), next(NUMBERS)
     ends = {"memcpy_kind": "PtoP", "src_device_id": 0, "dst_device_id": 1}

@@ -33,30 +33,10 @@ def test_ninety_percent_is_enough(kernels, enough):
     assert row["kernel_share"] == pytest.approx(sum(e - s for s, e in kernels) / 100)
 
 
-DRAWN_CALLS = [
-    (0, 5, {"name": "cudaLaunchKernel", "correlation_id": 1}),
-    (20, 50, {"name": "cudaDeviceSynchronize", "correlation_id": 2}),
-    (50, 60, {"name": "cudaLaunchKernel", "correlation_id": 3}),
-]
-
-
 def test_without_api_calls_the_cause_of_idle_time_is_unknown():
     row = first(utilisation(draw(kernels=[(0, 10), (90, 100)])))
 
     assert (row["biggest_reason"], row["idle_waiting_ns"]) == ("idle", None)
-
-
-def test_clocks_that_disagree_tell_nothing_of_the_host():
-    # Kernels that start before their launch: the times of host and device cannot be compared.
-    profile = draw(
-        kernels=[(0, 10, {"correlation_id": 1}), (90, 100, {"correlation_id": 3})],
-        api_calls=[(s + 1000, e + 1000, c) for s, e, c in DRAWN_CALLS],
-    )
-
-    assert first(utilisation(profile))["idle_waiting_ns"] is None
-    assert first(gaps(profile))["host_call"] is None
-    row = first(launch_latency(profile))
-    assert (row["calls"], row["early_calls"], row["median_ns"]) == (2, 2, None)
 
 
 def test_a_staged_half_ends_the_pause_of_its_own_device_alone():

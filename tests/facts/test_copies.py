@@ -90,6 +90,7 @@ STORED_SQL = """
         is_staged::INTEGER, memcpy_kind, src_memory_kind, dst_memory_kind FROM memcpys"""
 
 
+@settings(max_examples=40)
 @given(st.lists(COPIES, max_size=6), PAIRS)
 def test_a_copy_takes_time_on_the_devices_that_a_query_names(copies, pairs):
     profile = recording(copies, pairs)
@@ -168,6 +169,7 @@ def test_transfers_are_the_rows_of_copies(copies, pairs, is_part):
     assert columns_of(transfer_rows(profile), *TRANSFERS) == queried(profile, SQL)
 
 
+@settings(max_examples=40)
 @given(st.lists(COPIES, max_size=6), PAIRS)
 def test_sums_are_those_of_a_query(copies, pairs):
     profile = recording(copies, pairs)
@@ -191,6 +193,7 @@ def test_sums_are_those_of_a_query(copies, pairs):
         assert rate == sums["bytes"] * 1e9 / sums["total_ns"]
 
 
+@settings(max_examples=40)
 @given(st.lists(COPIES, max_size=6), PAIRS)
 def test_times_of_routes_are_of_every_half(copies, pairs):
     profile = recording(copies, pairs)
@@ -204,6 +207,7 @@ def test_times_of_routes_are_of_every_half(copies, pairs):
     assert sorted(times, key=str) == queried(profile, sql)
 
 
+@settings(max_examples=40)
 @given(st.lists(COPIES, max_size=6), PAIRS)
 def test_moves_come_by_start_and_have_two_known_ends(copies, pairs):
     profile = recording(copies, pairs)

@@ -11,6 +11,8 @@ from gpuprof.analyses.pauses import pauses
 from gpuprof.analyses.reports import report
 from gpuprof.analyses.utilisation import utilisation
 from gpuprof.facts.host_clock import host_clock
+from gpuprof.findings.causes import UNKNOWN_WIN
+from gpuprof.findings.findings import findings
 from gpuprof.predict.predict import predict
 from gpuprof.readers import read_profile
 
@@ -101,6 +103,9 @@ def test_a_difference_that_changes_by_more_than_a_millisecond_makes_causes_unkno
     profile = waiting(apart=apart)
 
     assert {cause for cause, _ in causes(profile)} == {"unknown"}
+    (row,) = findings(profile).to_pylist()
+    assert (row["cause"], row["win"]) == ("idle", UNKNOWN_WIN)
+    assert "the clocks of GPU and host disagree" in row["finding"]
     assert utilisation(profile).to_pylist()[0]["idle_waiting_ns"] is None
     assert predict(profile, []).headline == (
         "No prediction: the clocks of GPU and host disagree, and no constant sets them right."

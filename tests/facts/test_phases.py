@@ -83,16 +83,6 @@ def test_samples_are_the_whole_steps_past_the_warm_up():
     assert (phase.process_id, phase.source) == (100, "ranges")
 
 
-def test_no_steps_have_no_phases():
-    assert phases(draw(kernels=[(at, at + 5, {"name": str(at)}) for at in range(0, 90, 10)])) == ()
-
-
-def test_the_last_of_steps_without_pauses_is_cut_off_as_nothing_ends_it():
-    profile = Program().steps([100] * 6).profile()
-
-    assert told(profile) == [("step #", (0,), 5, 100, 0, 1)]
-
-
 def apart(lengths, kernels=2):
     """Steps with pauses between them that are longer than they are."""
     program = Program()
@@ -102,7 +92,8 @@ def apart(lengths, kernels=2):
     return program
 
 
-def test_the_last_of_steps_with_pauses_is_cut_off_as_nothing_ends_its_pause():
+def test_the_last_step_is_cut_off_as_nothing_ends_it_or_its_pause():
+    assert told(Program().steps([100] * 6).profile()) == [("step #", (0,), 5, 100, 0, 1)]
     assert told(apart([100] * 6).profile()) == [("step #", (0,), 5, 1100, 0, 1)]
 
 

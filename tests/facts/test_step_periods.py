@@ -1,7 +1,7 @@
 """The time between marked steps is a part of them where the marks leave much of it out."""
 
 import pytest
-from drawing import draw
+from drawing import draw, stepped
 
 from gpuprof.analyses.phases import phases_table
 from gpuprof.analyses.repeated_transfers import repeated_transfers
@@ -222,19 +222,10 @@ def test_times_beside_a_step_are_those_of_the_step_that_stands_for_all():
     """Two of twelve steps take ten times as long, most of it kernels: the mean kernel time is more
     than the median step."""
 
-    def sides(train_ns):
-        tables = {name: [] for name in ("kernels", "api_calls", "nvtx_ranges")}
-        at = 0
-        for step in range(12):
-            ns = train_ns * (10 if step in {4, 8} else 1)
-            launched = {"correlation_id": step}
-            tables["nvtx_ranges"].append((at, at + ns, {"text": f"step {step}"}))
-            tables["api_calls"].append((at, at + 10, launched))
-            tables["kernels"].append((at, at + ns - 100, launched))
-            at += ns
-        return draw(**tables)
+    def side(train_ns):
+        return stepped(*(train_ns * (10 if n in {4, 8} else 1) for n in range(12)), idle_ns=100)
 
-    result = comparison({"a": sides(10_000), "b": sides(12_000)})
+    result = comparison({"a": side(10_000), "b": side(12_000)})
 
     figures = {(r["variant"], r["metric"]): r["median"] for r in result.figures.to_pylist()}
     for label, step_ns in (("a", 10_000), ("b", 12_000)):

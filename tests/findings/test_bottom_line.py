@@ -129,42 +129,36 @@ def test_copies_between_devices_of_less_than_half_a_thousandth_cost_next_to_noth
     assert f"Moving data {'between devices ' * ('%' in words)}costs {words}" in line
 
 
-def test_collectives_cost_no_less_than_the_share_that_is_said():
-    """Of 8 steps of 100 µs, collectives take 2 µs of most and 20 µs of two."""
-    kernels, ranges = [], []
-    for n, collective_us in enumerate((2, 2, 20, 2, 2, 2, 20, 2, 2)):
-        start, middle = 100 * US * n, 100 * US * n + (90 - collective_us) * US
-        nccl = {"name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)"}
-        kernels += [(start, middle), (middle, middle + collective_us * US, nccl)]
-        ranges.append((start, start + 100 * US, {"text": f"step {n}"}))
-    row = first(draw(kernels=kernels, memcpys=[], nvtx_ranges=ranges))
-
-    assert "6.5 % collectives" in row["bottom_line"]
-    assert row["between_devices_ns"] >= row["exposed_communication_share"] * row["step_ns"] - 1
-    assert "Moving data between devices costs at most 6.5 % of it" in row["bottom_line"]
+NCCL = {"name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)"}
 
 
 @pytest.mark.parametrize(
-    ("copied", "moved_ns"),
+    ("table", "what", "moved_ns", "said"),
     [
-        pytest.param({}, "with_host_ns", id="host"),
-        pytest.param(PEER, "between_devices_ns", id="peer"),
+        pytest.param("memcpys", {}, "with_host_ns", "waits for transfers", id="host"),
+        pytest.param("memcpys", PEER, "between_devices_ns", "waits for transfers", id="peer"),
+        pytest.param("kernels", NCCL, "between_devices_ns", "collectives", id="collectives"),
     ],
 )
-def test_moving_data_costs_no_less_than_the_waits_that_are_said(copied, moved_ns):
-    """Of 9 steps of 100 µs, all but a few copy for 2 µs and these for 20 µs."""
-    kernels, copies, ranges = [], [], []
-    for n, copy_us in enumerate((2, 2, 20, 2, 2, 2, 20, 2, 2)):
-        start, middle = 100 * US * n, 100 * US * n + (90 - copy_us) * US
-        kernels.append((start, middle))
-        copies.append((middle, middle + copy_us * US, copied | {"bytes": 8}))
-        ranges.append((start, start + 100 * US, {"text": f"step {n}"}))
-    row = first(draw(kernels=kernels, memcpys=copies, nvtx_ranges=ranges))
+def test_moving_data_costs_no_less_than_the_share_that_is_said(table, what, moved_ns, said):
+    """Of 9 steps of 100 µs, all but two move data for 2 µs and these for 20 µs."""
+    tables = {"kernels": [], "memcpys": [], "nvtx_ranges": []}
+    for n, moving_us in enumerate((2, 2, 20, 2, 2, 2, 20, 2, 2)):
+        start, middle = 100 * US * n, 100 * US * n + (90 - moving_us) * US
+        tables["kernels"].append((start, middle))
+        tables[table].append((middle, middle + moving_us * US, what))
+        tables["nvtx_ranges"].append((start, start + 100 * US, {"text": f"step {n}"}))
+    row = first(draw(**tables))
 
-    assert row["exposed_transfer_share"] == pytest.approx(0.065)
-    assert "6.5 % waits for transfers" in row["bottom_line"]
-    assert row[moved_ns] == 6.5 * US
+    assert f"6.5 % {said}" in row["bottom_line"]
+    assert row[moved_ns] == pytest.approx(6.5 * US, abs=1)
     assert "at most 6.5 %" in row["bottom_line"]
+
+
+def test_of_pauses_without_calls_no_win_is_promised():
+    line = first(draw(kernels=[(0, 500 * US), (600 * US, 1000 * US)]))["bottom_line"]
+
+    assert "in pauses of unknown cause; what can be won is not known. " in line
 
 
 def test_where_compute_is_the_answer_its_costliest_kernels_are_named():
@@ -234,22 +228,6 @@ def test_the_phase_on_most_devices_comes_first_though_another_one_is_longer():
     assert rows[0]["step_ns"] == 100 * US
     assert {row["step_ns"] for row in rows} == {100 * US, 200 * US}
     assert "A step of " in rows[0]["bottom_line"]
-
-
-def test_steps_that_differ_are_said_with_median_and_mean():
-    at, rows = 1_000 * US, {"kernels": [], "api_calls": [], "nvtx_ranges": []}
-    for number in range(30):
-        length = (500 if number % 3 == 0 else 100) * US
-        call = {"correlation_id": number}
-        rows["kernels"].append((at + US, at + 50 * US, call))
-        rows["api_calls"].append((at, at + 10, call))
-        rows["nvtx_ranges"].append((at, at + length - 1, {"text": f"step {number}"}))
-        at += length
-
-    row = first(draw(**rows))
-
-    assert (row["step_ns"], row["mean_step_ns"]) == (100 * US, 1_600 * US // 7)
-    assert "on device 0 (median 100 µs of 28 steps; mean 229 µs) is" in row["bottom_line"]
 
 
 def test_copies_before_the_steps_are_said_where_steps_move_nothing():

@@ -427,13 +427,6 @@ def test_the_rank_that_comes_last_is_named_with_what_kept_it():
     assert "kernels:" in row["suggestion"]
 
 
-@pytest.mark.parametrize("apart_ns", [5_000 * US, 0])
-def test_clocks_that_are_apart_hide_no_waiting(apart_ns):
-    profile = Job(2, 20, seed=9).drawn(late_ns={1: apart_ns}.items())
-
-    assert "collective_waiting" in causes(profile)
-
-
 REDUCES = kernel(name="ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)", stream_id=7)
 
 
@@ -495,13 +488,6 @@ def solver(at, step_ns):
         for n in range(30)
         for k, name in enumerate(("relax", "norm", "norm"))
     ]
-
-
-def test_phases_of_one_name_are_numbered_in_time():
-    profile = draw(kernels=[*solver(0, 100), *solver(10_000, 1_000)])
-    measured = sorted(scopes(profile), key=lambda scope: scope.start_ns[0])
-
-    assert [scope.phase.rpartition(" ")[2] for scope in measured] == ["(1)", "(2)"]
 
 
 def test_a_device_whose_phases_hold_its_work_is_not_looked_at_as_a_whole():

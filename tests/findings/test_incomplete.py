@@ -1,7 +1,6 @@
 """Recordings whose idle time is none of the program's: drawn with what they lack, and real ones."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from drawing import draw
@@ -11,7 +10,6 @@ from gpuprof.findings.findings import findings
 from gpuprof.findings.whole_recording import incomplete
 from gpuprof.model.derived import KERNELS_RERUN
 
-CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
 US = 1_000
 
 
@@ -110,6 +108,7 @@ def test_a_recording_that_lacks_records_says_so_and_nothing_of_its_pauses():
     assert (row["rank"], row["cause"], row["cost_ns"]) == (1, "incomplete", 0)
     [line] = bottom_line(profile).to_pylist()
     assert "is 25.0 % compute, 75.0 % idle or not recorded. Costliest" in line["bottom_line"]
+    assert "but most of it was not recorded, so that pauses tell nothing. " in line["bottom_line"]
     assert "Moving data" not in line["bottom_line"]
 
 

@@ -1,7 +1,6 @@
 """Many small kernels, conversions, products without Tensor Cores, local copies: drawn and real."""
 
 import itertools
-from pathlib import Path
 
 import pytest
 from drawing import draw
@@ -9,7 +8,6 @@ from measured import scope_of
 
 from gpuprof.findings.costly_kernels import of_scope
 
-CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
 US = 1_000
 NUMBERS = itertools.count(1)
 V100 = {"device_id": 0, "name": "Tesla V100-SXM2-16GB", "compute_capability": "7.0"}

@@ -1,14 +1,11 @@
 """Pageable memory of asynchronous copies, and managed memory: drawn and real."""
 
-from pathlib import Path
-
 import pytest
 from drawing import draw
 from measured import scope_of
 
 from gpuprof.findings.exposed_copies import migration_pauses, of_memory
 
-CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
 STEPS = [(0, 100), (100, 200), (200, 300)]
 PAGEABLE = {"memcpy_kind": "HtoD", "src_memory_kind": "pageable", "dst_memory_kind": "device"}
 UVM = {"memcpy_kind": "UVM_HtoD", "path": "uvm", "bytes": 1 << 16}

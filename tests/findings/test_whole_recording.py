@@ -2,7 +2,6 @@
 
 import itertools
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from drawing import draw
@@ -17,7 +16,6 @@ from gpuprof.findings.set_up import set_up_of
 from gpuprof.findings.whole_recording import of_recording
 from gpuprof.model.derived import UNKNOWN
 
-CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
 US = 1_000
 MS = 1_000_000
 PHILOX = "void tensorflow::functor::FillPhiloxRandomKernelLaunch<UniformDistribution>(int)"

@@ -1,5 +1,6 @@
 """What an expert who looked at real recordings by hand says first: cause, place and figure."""
 
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -138,17 +139,16 @@ def read(*names):
     return read_profile(paths[0] if len(paths) == 1 else paths)
 
 
-def findings(*names):
-    return report(read(*names), ["findings"]).tables["findings"].to_pylist()
-
-
-def bottom_line(*names):
-    return report(read(*names), ["bottom_line"]).tables["bottom_line"].to_pylist()[0]
+@cache
+def told(*names):
+    """The rows of the findings, and the first bottom line."""
+    result = report(read(*names), ["findings", "bottom_line"])
+    return result.rows("findings"), result.rows("bottom_line")[0]
 
 
 @pytest.mark.parametrize("name", FIRST)
 def test_what_is_said_first_is_what_an_expert_says(name):
-    rows = findings(name)
+    rows, _ = told(name)
 
     for insight in FIRST[name]:
         row = rows[insight.rank - 1]
@@ -159,7 +159,7 @@ def test_what_is_said_first_is_what_an_expert_says(name):
 
 
 def test_a_training_that_computes_has_nothing_to_win_from_its_links():
-    row = bottom_line("nsys-rep/NERSC__sc21-dl-tutorial__4gpu_bucketcap100mb.qdrep")
+    _, row = told("nsys-rep/NERSC__sc21-dl-tutorial__4gpu_bucketcap100mb.qdrep")
 
     assert row["between_devices_ns"] < 0.01 * row["step_ns"]
 
@@ -167,9 +167,9 @@ def test_a_training_that_computes_has_nothing_to_win_from_its_links():
 def test_a_solver_that_computes_has_nothing_to_win_from_its_link():
     name = f"{JACOBI}jacobi_memcpy_nvlink_report.qdrep"
 
-    row = bottom_line(name)
+    rows, row = told(name)
     assert row["between_devices_ns"] < 0.02 * row["step_ns"]
-    steady = [row for row in findings(name) if row["cause"] not in {"setup", "truncated"}]
+    steady = [row for row in rows if row["cause"] not in {"setup", "truncated"}]
     assert all(row["win_share"] < 0.05 for row in steady)
 
 
@@ -178,5 +178,5 @@ def test_all_ranks_together_name_the_one_that_comes_last():
     if not ranks:
         pytest.skip("the corpus of real recordings is not here")
 
-    rows = findings(*(f"kineto/{name}" for name in ranks))
+    rows, _ = told(*(f"kineto/{name}" for name in ranks))
     assert ("collective_waiting", "rank 7") in {(row["cause"], row["where"]) for row in rows}
