@@ -2,10 +2,10 @@
 
 import pytest
 from drawing import draw
+from drawn_steps import US, queued
 
 from gpuprof.findings.findings import findings
 
-US = 1_000
 SCORES = "ampere_fp16_s16816gemm_fp16_128x128_ldg8_f2f_stages_32x5_tn"
 VALUES = "ampere_fp16_s16816gemm_fp16_64x64_sliced1x2_ldg8_f2f_stages_64x5_nn"
 LINEAR = "ampere_fp16_s16816gemm_fp16_256x128_ldg8_f2f_stages_64x3_tn"
@@ -35,17 +35,7 @@ LAYER = [
 
 def model(layer, *, steps=4, layers=3):
     """Steps of some layers whose kernels, given with their times in us, follow one another."""
-    kernels, ranges, at = [], [], 0
-    for step in range(steps):
-        begin = at
-        for name, us in layer * layers:
-            kernels.append((at, at + us * US, {"name": name, "correlation_id": len(kernels) + 1}))
-            at += us * US
-        ranges.append((begin, at, {"text": f"step {step}"}))
-    calls = [
-        (start, start + 1, {"correlation_id": row["correlation_id"]}) for start, _, row in kernels
-    ]
-    return draw(kernels=kernels, api_calls=calls, nvtx_ranges=ranges)
+    return queued(*((us, {"name": name}) for name, us in layer * layers), count=steps)
 
 
 def found(profile):

@@ -5,9 +5,9 @@ Of a printed summary, which has sums and no timestamps, and of TensorFlow, it sa
 
 import pytest
 from drawing import draw
+from drawn_steps import PEER, REDUCE, US, kernel, launched_ahead, steps
 from recordings import SINGLE, row, summary
 from tensorflow_runs import copy, document, operation, written
-from test_findings import PEER, US, kernel, steps
 
 from gpuprof.analyses.reports import report
 from gpuprof.findings.bottom_line import (
@@ -129,15 +129,12 @@ def test_copies_between_devices_of_less_than_half_a_thousandth_cost_next_to_noth
     assert f"Moving data {'between devices ' * ('%' in words)}costs {words}" in line
 
 
-NCCL = {"name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)"}
-
-
 @pytest.mark.parametrize(
     ("table", "what", "moved_ns", "said"),
     [
         pytest.param("memcpys", {}, "with_host_ns", "waits for transfers", id="host"),
         pytest.param("memcpys", PEER, "between_devices_ns", "waits for transfers", id="peer"),
-        pytest.param("kernels", NCCL, "between_devices_ns", "collectives", id="collectives"),
+        pytest.param("kernels", REDUCE, "between_devices_ns", "collectives", id="collectives"),
     ],
 )
 def test_moving_data_costs_no_less_than_the_share_that_is_said(table, what, moved_ns, said):
@@ -316,20 +313,10 @@ def test_bytes_of_collective_operations_are_unknown(tmp_path):
     )
 
 
-def layered(kernels_of_step, *, mark="step #"):
-    """Six steps of 100 µs, whose kernels follow one another 4 µs apart, launched ahead."""
-    rows = {"kernels": [], "api_calls": [], "nvtx_ranges": []}
-    for number in range(6):
-        called = number * 50 * US
-        if mark:
-            text = {"text": mark.replace("#", str(number))}
-            rows["nvtx_ranges"].append((called, called + 50 * US - 1, text))
-        for place, name in enumerate(kernels_of_step):
-            call = {"correlation_id": number * 100 + place}
-            start = (500 + 100 * number + 4 * place) * US
-            rows["kernels"].append((start, start + 3 * US, call | {"name": name}))
-            rows["api_calls"].append((called + place * US, called + place * US + 100, call))
-    return first(draw(**rows))["bottom_line"]
+def layered(kernels_of_step, *, mark="step {}", count=6, step_us=100):
+    """Steps whose kernels follow one another 4 µs apart, launched ahead."""
+    events = [((4 * n, 4 * n + 3), {"name": name}) for n, name in enumerate(kernels_of_step)]
+    return first(launched_ahead(*events, count=count, step_us=step_us, mark=mark))["bottom_line"]
 
 
 LAYERS = ["attention", "gemm"] * 11
@@ -361,7 +348,7 @@ def test_what_repeats_without_marks_is_the_step():
     assert "repeats" not in line
 
 
-@pytest.mark.parametrize("mark", ["decode", "token #"])
+@pytest.mark.parametrize("mark", ["decode", "token {}"])
 def test_marks_of_any_words_that_hold_repeats_are_the_steps(mark):
     line = layered(["attention", "gemm"] * 12, mark=mark)
 
@@ -372,7 +359,7 @@ def test_marks_of_any_words_that_hold_repeats_are_the_steps(mark):
 @pytest.mark.parametrize(
     ("mark", "kernels_of_step"),
     [
-        pytest.param("epoch #", ["attention", "gemm"] * 12, id="epochs"),
+        pytest.param("epoch {}", ["attention", "gemm"] * 12, id="epochs"),
         pytest.param("decode", ["attention", "gemm", "norm", "rope", "add"] * 3, id="thrice"),
         pytest.param("decode", ["attention"], id="once"),
     ],
@@ -384,15 +371,6 @@ def test_marks_of_other_words_that_hold_no_repeats_are_no_steps(mark, kernels_of
 
 
 def test_a_range_around_more_iterations_than_a_model_has_layers_is_a_run():
-    kernels = ["sweep"] * 200
-    rows = {"kernels": [], "api_calls": [], "nvtx_ranges": []}
-    for run in range(3):
-        called = run * 1_000 * US
-        rows["nvtx_ranges"].append((called, called + 900 * US, {"text": "solve"}))
-        for place, name in enumerate(kernels):
-            call = {"correlation_id": run * 200 + place}
-            start = (5_000 + 1_000 * run + 4 * place) * US
-            rows["kernels"].append((start, start + 3 * US, call | {"name": name}))
-            rows["api_calls"].append((called + place * US, called + place * US + 100, call))
+    line = layered(["sweep"] * 200, mark="solve", count=3, step_us=1_000)
 
-    assert "inferred from its kernels" in first(draw(**rows))["bottom_line"]
+    assert "inferred from its kernels" in line

@@ -1,14 +1,13 @@
 """A pause of a device while another one of its program only exchanges data belongs to that."""
 
 import pytest
-from test_findings import PEER, US, kernel, steps
-from test_wins import HTOD
+from drawn_steps import HTOD, PEER, REDUCE, US, kernel, steps
 
 from gpuprof.analyses.reports import report
 from gpuprof.findings.findings import findings
 from gpuprof.show.overview import findings_lines
 
-NCCL = {"name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)", "stream_id": 9}
+NCCL = REDUCE | {"stream_id": 9}
 FIRST = [(0, 2, 50, kernel()), (1, 2, 50, kernel(device_id=2))]
 LAST = [(2, 80, 99, kernel(name="end")), (3, 80, 99, kernel(name="end", device_id=2))]
 COPY = PEER | {"bytes": 8}

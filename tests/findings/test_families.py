@@ -5,10 +5,8 @@ from itertools import groupby
 
 import pytest
 from collective_jobs import Job
-from drawing import draw
+from drawn_steps import DTOD, HTOD, LAYOUT, PEER, REDUCE, US, kernel, launched_ahead, queued
 from ranks.joint import job_report, of_rank
-from test_findings import PEER, US, kernel
-from test_wins import DTOD, HTOD, LAYOUT, REDUCE, queued
 
 from gpuprof.analyses.reports import report
 from gpuprof.findings.causes import CAUSES, by_family, family_of
@@ -27,34 +25,10 @@ def lines(profile):
     return findings_lines(report(profile, ["findings"]))
 
 
-def repeated(*events, count=20):
-    """Steps of 100 µs, which the host launches all at once before it waits for the device.
-
-    Args:
-        events: Start and end within a step in us, or a function of its number that gives them, and
-            the kernel or copy.
-        count: How many steps.
-    """
-    tables = {"kernels": [], "memcpys": [], "nvtx_ranges": [], "api_calls": []}
-    for number in range(count):
-        at, called = (10 + number * 100) * US, number * len(events) * US
-        mark = {"text": f"step {number}"}
-        tables["nvtx_ranges"].append((called, called + len(events) * US - 1, mark))
-        for place, (times, what) in enumerate(events):
-            start, end = times(number) if callable(times) else times
-            table = "memcpys" if "memcpy_kind" in what else "kernels"
-            call = {"correlation_id": number * len(events) + place}
-            tables[table].append((at + start * US, at + end * US, what | call))
-            tables["api_calls"].append((called + place * US, called + place * US + 100, call))
-    end = {"name": "cudaDeviceSynchronize"}
-    tables["api_calls"].append((called + len(events) * US, at + 100 * US, end))
-    return draw(**tables)
-
-
 def test_a_collective_cut_in_two_causes_ranks_by_what_both_can_win():
     """15 µs of transfer, and 15 µs that may be waiting, which counts half, before 20 µs."""
     lasts = (lambda n: (50, 80 if n % 4 else 65), REDUCE | {"stream_id": 9})
-    profile = repeated(((0, 30), kernel()), ((30, 50), LAYOUT), lasts, ((80, 100), kernel()))
+    profile = launched_ahead(((0, 30), kernel()), ((30, 50), LAYOUT), lasts, ((80, 100), kernel()))
     found = rows(profile)
     transfer, waiting = (found[f"collective_{part}"] for part in ("transfer", "waiting"))
 
@@ -77,7 +51,7 @@ def test_a_collective_cut_in_two_causes_ranks_by_what_both_can_win():
 
 def test_copies_that_run_at_once_cost_that_time_once():
     peer = PEER | {"bytes": 8, "stream_id": 9}
-    at_once = repeated(
+    at_once = launched_ahead(
         ((0, 60), kernel()), ((60, 80), HTOD), ((60, 80), peer), ((80, 100), kernel())
     )
     found = rows(at_once)
@@ -85,7 +59,9 @@ def test_copies_that_run_at_once_cost_that_time_once():
     assert found["exposed_host_copies"]["cost_ns"] == found["exposed_peer_copies"]["cost_ns"]
     assert {row["family_cost_ns"] for row in found.values()} == {20 * US}
     # One after the other they cost the time of both.
-    apart = repeated(((0, 60), kernel()), ((60, 80), HTOD), ((80, 99), peer), ((99, 100), kernel()))
+    apart = launched_ahead(
+        ((0, 60), kernel()), ((60, 80), HTOD), ((80, 99), peer), ((99, 100), kernel())
+    )
     assert {row["family_cost_ns"] for row in rows(apart).values()} == {39 * US}
 
 

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from collective_jobs import REDUCE, Job
 from drawing import draw
+from drawn_steps import HTOD, PEER, US, kernel, steps
+from drawn_steps import REDUCE as NCCL
 from ranks.joint import job_report, of_rank
 
 from gpuprof.analyses.breakdown import breakdown
@@ -16,8 +18,6 @@ from gpuprof.findings.scope import Scope, scopes
 from gpuprof.model import profile
 from gpuprof.model.intervals import union
 
-US = 1_000
-PEER = {"memcpy_kind": "PtoP", "path": "direct", "src_device_id": 0, "dst_device_id": 1}
 HALF = {"path": "staged", "src_device_id": 0, "dst_device_id": 1, "correlation_id": 900}
 
 
@@ -29,45 +29,7 @@ def causes(profile):
     return [row["cause"] for row in rows(profile)]
 
 
-def steps(count, step_us, *events, **others):
-    """A recording of steps, each with the same events at the same times within it.
-
-    Args:
-        count: How many steps.
-        step_us: Length of a step.
-        events: ``(launched, start, end, name or copy)`` in us within the step; what ends in a
-            second device's dict runs there.
-        others: Further tables.
-    """
-    tables = {"kernels": [], "memcpys": [], "api_calls": [], "nvtx_ranges": []}
-    number = 0
-    for step in range(count):
-        at = 1_000_000 + step * step_us * US
-        marks = (at, at + (step_us - 1) * US, {"text": f"step {step}"})
-        tables["nvtx_ranges"].append(marks)
-        for launched, start, end, what in events:
-            number += 1
-            table = "memcpys" if "memcpy_kind" in what else "kernels"
-            row = what | {"correlation_id": number}
-            tables[table].append((at + start * US, at + end * US, row))
-            call = "cudaMemcpyAsync" if table == "memcpys" else "cudaLaunchKernel"
-            tables["api_calls"].append(
-                (at + launched * US, at + (launched + 1) * US,
-                 {"correlation_id": number, "name": call})
-            )  # fmt: skip
-    for name, more in others.items():
-        tables[name] = tables.get(name, []) + [row for n in range(count) for row in more(n)]
-    return draw(**tables)
-
-
-def kernel(**row):
-    return {"name": "matmul", "stream_id": 7} | row
-
-
 BUSY = (0, 2, 52, kernel())
-
-
-HTOD = {"memcpy_kind": "HtoD", "dst_device_id": 0, "src_memory_kind": "pinned", "bytes": 8}
 
 
 def test_costs_are_of_a_step_the_median_over_its_phase():
@@ -427,19 +389,16 @@ def test_the_rank_that_comes_last_is_named_with_what_kept_it():
     assert "kernels:" in row["suggestion"]
 
 
-REDUCES = kernel(name="ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)", stream_id=7)
-
-
 def test_collectives_on_the_stream_of_compute_cannot_be_hidden():
-    events = (0, 2, 60, kernel()), (1, 60, 80, REDUCES), (1, 80, 99, kernel(name="end"))
-    apart = (0, 2, 60, kernel()), (1, 60, 80, REDUCES | {"stream_id": 20}), events[2]
+    events = (0, 2, 60, kernel()), (1, 60, 80, NCCL), (1, 80, 99, kernel(name="end"))
+    apart = (0, 2, 60, kernel()), (1, 60, 80, NCCL | {"stream_id": 20}), events[2]
 
     assert "same_stream" in causes(steps(8, 100, *events))
     assert "collective_transfer" in causes(steps(8, 100, *apart))
 
 
 def test_many_small_collectives_are_to_be_joined():
-    small = [(1, 10 + n, 11 + n, REDUCES | {"stream_id": 20}) for n in range(60)]
+    small = [(1, 10 + n, 11 + n, NCCL | {"stream_id": 20}) for n in range(60)]
     profile = steps(8, 100, (0, 2, 8, kernel()), *small, (1, 72, 99, kernel(name="end")))
 
     row = next(row for row in rows(profile) if row["cause"] == "collective_transfer")
@@ -456,7 +415,7 @@ def test_first_calls_that_set_up_connections_are_set_up():
     compute = [(end, start) for (_, end), (start, _) in itertools.pairwise(calls)]
     profile = draw(
         kernels=[
-            *((start, end, REDUCES | {"stream_id": 20}) for start, end in calls),
+            *((start, end, NCCL | {"stream_id": 20}) for start, end in calls),
             *((start, end, kernel()) for start, end in compute),
         ]
     )

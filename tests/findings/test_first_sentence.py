@@ -2,8 +2,7 @@
 
 import pytest
 from drawing import draw
-from test_findings import PEER, US, kernel, steps
-from test_wins import HTOD, LAYOUT, queued
+from drawn_steps import HTOD, LAYOUT, PEER, US, kernel, queued, steps
 
 from gpuprof.findings.bottom_line import bottom_line
 from gpuprof.findings.causes import CAUSES, first_sentence

@@ -4,8 +4,8 @@ import pytest
 from collective_jobs import REDUCE as JOINT
 from collective_jobs import Job
 from drawing import draw
+from drawn_steps import DTOD, HTOD, LAYOUT, REDUCE, US, kernel, queued, steps
 from ranks.joint import job_report, of_rank
-from test_findings import BUSY, US, kernel, steps
 
 from gpuprof.analyses.reports import report
 from gpuprof.findings import wins
@@ -13,38 +13,10 @@ from gpuprof.findings.findings import findings
 from gpuprof.model.selection import Selection
 from gpuprof.readers.merged_ranks import joined
 
-HTOD = {"memcpy_kind": "HtoD", "dst_device_id": 0, "src_memory_kind": "pinned", "bytes": 8}
-DTOD = {"memcpy_kind": "DtoD", "bytes": 8}
 HALF = {"path": "staged", "src_device_id": 0, "dst_device_id": 1, "bytes": 8}
-LAYOUT = kernel(name="nchwToNhwcKernel")
 CASTS = kernel(name="void at::native::direct_copy_kernel_cuda(float*)")
 PLAIN = kernel(name="volta_sgemm_128x64_nn")
-REDUCE = kernel(name="ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)")
 V100 = {"devices": [{"device_id": 0, "name": "Tesla V100-SXM2-16GB"}]}
-
-
-def queued(*events, count=8, **tables):
-    """A program whose host launches all of its steps at once, and then waits for the device.
-
-    Args:
-        events: Duration in us and kernel or copy of what each step runs, one after the other.
-        count: How many steps.
-        tables: Further tables.
-    """
-    rows = {"kernels": [], "memcpys": [], "api_calls": [], "nvtx_ranges": []}
-    at = 5 * US
-    for number in range(count * len(events)):
-        took, what = events[number % len(events)]
-        name = "memcpys" if "memcpy_kind" in what else "kernels"
-        rows[name].append((at, at + took * US, what | {"correlation_id": number}))
-        at += took * US
-        called = number * 2 * US
-        rows["api_calls"].append((called, called + US, {"correlation_id": number}))
-        if number % len(events) == 0:
-            step = {"text": f"step {number // len(events)}"}
-            rows["nvtx_ranges"].append((called, called + (2 * len(events) - 1) * US, step))
-    rows["api_calls"].append((called + 2 * US, at, {"name": "cudaDeviceSynchronize"}))
-    return draw(**rows, **tables)
 
 
 def row_of(profile, cause):
@@ -56,7 +28,7 @@ def test_a_finding_says_when_it_can_be_seen_in_a_typical_step():
     row = row_of(queued((80, kernel()), (20, HTOD)), "exposed_host_copies")
 
     assert row["end_ns"] - row["start_ns"] == took[1]
-    assert (row["start_ns"] - 5 * US) % sum(took) == took[0]
+    assert (row["start_ns"] - 10 * US) % sum(took) == took[0]
 
 
 DEVICE_BOUND = {
@@ -89,7 +61,7 @@ def test_copies_are_told_with_what_hiding_them_wins_and_with_the_command_that_te
 
 def test_what_the_step_does_not_wait_for_wins_nothing_and_ranks_last():
     """A host that launches every 100 µs, whatever the device does: calls alone are won."""
-    events = BUSY, (1, 52, 62, HTOD), (2, 62, 92, CASTS)
+    events = (0, 2, 52, kernel()), (1, 52, 62, HTOD), (2, 62, 92, CASTS)
     rows = findings(steps(8, 100, *events)).to_pylist()
     copies, casts = (
         next(row for row in rows if row["cause"] == cause)
