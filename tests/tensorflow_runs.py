@@ -2,6 +2,7 @@
 
 import json
 from collections import defaultdict
+from itertools import pairwise
 
 
 def copy(tensor, size, calls=10, **changes):
@@ -80,6 +81,33 @@ def document(*copies, **changes):
         "tensor_copies": list(copies),
         "notes": [],
     } | changes
+
+
+_KINDS = {"concat": "ConcatV2", "shape": "Const"}
+
+
+def flowing(devices, *paths, sizes=None):
+    """The operations of a model, and their inputs.
+
+    Args:
+        devices: Operation -> its device. Its type is the last word of its name where that is a
+            type, such as ``ReadVariableOp_1``.
+        paths: Operations, each of which takes what the one before it made, such as
+            ``weights > read > sum``; what has no device is a variable.
+        sizes: Operation -> the bytes that it makes; 8 where it has none.
+    """
+    operations = []
+    for name, device in devices.items():
+        word = name.rpartition("/")[2].rstrip("_0123456789")
+        kind = _KINDS.get(word, word if word[0].isupper() else "MatMul")
+        operations.append(operation(name, device, operation_type=kind))
+    inputs = []
+    for maker, taker in (pair for path in paths for pair in pairwise(path.split(" > "))):
+        at, is_variable = devices[taker], maker not in devices
+        size = None if is_variable else (sizes or {}).get(maker, 8)
+        made_at = devices.get(maker, at)
+        inputs.append(taken(f"{maker}:0", taker, at, made_at, size, is_variable=is_variable))
+    return operations, inputs
 
 
 def graphs(inputs):

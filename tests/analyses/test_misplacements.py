@@ -1,9 +1,7 @@
 """Which operations of a TensorFlow model are to move, and where to, whatever that saves."""
 
-from itertools import pairwise
-
 import pytest
-from tensorflow_runs import document, graphs, operation, taken, written
+from tensorflow_runs import document, flowing, graphs, written
 
 from gpuprof.facts.dataflow import dataflow
 from gpuprof.facts.misplacements import misplacements
@@ -16,174 +14,101 @@ HERE, THERE = "CPU:0", "CPU:1"
 def moves_of(tmp_path):
     """The moves of each cause, by the names of operations."""
 
-    def moves(operations, inputs):
-        profile = read_profile(
-            written(tmp_path, document(operations=operations, graphs=graphs(inputs)))
-        )
-        flow = dataflow(profile)
+    def moves(devices, *paths, **sizes):
+        operations, inputs = flowing(devices, *paths, **sizes)
+        made = document(operations=operations, graphs=graphs(inputs))
         return [
             (found.cause, {node[1]: device for node, device in found.moves.items()})
-            for found in misplacements(flow)
+            for found in misplacements(dataflow(read_profile(written(tmp_path, made))))
         ]
 
     return moves
 
 
-def flows(*names, **devices):
-    """Inputs from each operation to the next, with their devices where these are not `HERE`."""
-    return [
-        taken(f"{maker}:0", taker, devices.get(taker, HERE), devices.get(maker, HERE), 8)
-        for maker, taker in pairwise(names)
-    ]
+GRADIENT = "gradient_tape/a/x/MatMul"
 
 
 def test_gradients_go_to_the_device_of_their_layer_before_that_of_their_tower(moves_of):
-    places = {"a/x/MatMul": THERE}
     forward = ["a/x/MatMul", "a/y/MatMul", "a/y/Relu", "a/y/Add"]
-    gradient = "gradient_tape/a/x/MatMul"
-    operations = [operation(name, places.get(name, HERE)) for name in [*forward, gradient]]
+    devices = dict.fromkeys([*forward, GRADIENT], HERE) | {"a/x/MatMul": THERE}
 
-    found = dict(moves_of(operations, flows(*forward, gradient, **places)))
+    found = dict(moves_of(devices, " > ".join([*forward, GRADIENT])))
 
-    assert found["gradients_outside"] == {gradient: THERE}
+    assert found["gradients_outside"] == {GRADIENT: THERE}
 
 
 def test_operations_that_cannot_leave_their_variable_do_not_move_with_the_gradients(moves_of):
-    read, gradient = "gradient_tape/a/x/ReadVariableOp", "gradient_tape/a/x/MatMul"
-    operations = [
-        operation("a/x/MatMul", THERE),
-        operation(read, operation_type="ReadVariableOp"),
-        operation(gradient),
-    ]
-    inputs = [
-        taken("weights:0", read, is_variable=True),
-        *flows("a/x/MatMul", gradient, **{"a/x/MatMul": THERE}),
-        *flows(read, gradient),
-    ]
+    read = "gradient_tape/a/x/ReadVariableOp"
+    devices = {"a/x/MatMul": THERE, read: HERE, GRADIENT: HERE}
 
-    found = dict(moves_of(operations, inputs))
+    found = dict(moves_of(devices, f"weights > {read} > {GRADIENT}", f"a/x/MatMul > {GRADIENT}"))
 
-    assert found["gradients_outside"] == {gradient: THERE}
+    assert found["gradients_outside"] == {GRADIENT: THERE}
 
 
 def test_a_constant_tells_nothing_of_the_device_of_a_gradient(moves_of):
-    gradient = "gradient_tape/sum"
-    operations = [
-        operation("shape", THERE, operation_type="Const"),
-        operation("sum"),
-        operation(gradient),
-    ]
-    inputs = [*flows("shape", gradient, shape=THERE), *flows("sum", gradient)]
+    devices = {"shape": THERE, "sum": HERE, "gradient_tape/sum": HERE}
 
-    assert "gradients_outside" not in dict(moves_of(operations, inputs))
+    found = dict(moves_of(devices, "shape > gradient_tape/sum", "sum > gradient_tape/sum"))
+
+    assert "gradients_outside" not in found
 
 
 def test_only_gradients_follow_gradients(moves_of):
-    gradient = "gradient_tape/a/x/MatMul"
-    operations = [operation("a/x/MatMul", THERE), operation(gradient), operation("b/y/Add")]
-    inputs = flows("a/x/MatMul", gradient, "b/y/Add", **{"a/x/MatMul": THERE})
+    devices = {"a/x/MatMul": THERE, GRADIENT: HERE, "b/y/Add": HERE}
 
-    assert dict(moves_of(operations, inputs))["gradients_outside"] == {gradient: THERE}
+    found = dict(moves_of(devices, f"a/x/MatMul > {GRADIENT} > b/y/Add"))
+
+    assert found["gradients_outside"] == {GRADIENT: THERE}
 
 
 def test_joins_of_a_tower_are_no_layers_of_it(moves_of):
     joins = [f"a/x/concat_{number}" for number in range(3)]
-    gradient = "gradient_tape/a/x/MatMul"
-    places = dict.fromkeys(joins, THERE)
-    operations = [
-        *(operation(name, THERE, operation_type="ConcatV2") for name in joins),
-        operation("a/x/MatMul"),
-        operation(gradient),
-    ]
-    inputs = flows(*joins, "a/x/MatMul", gradient, **places)
+    devices = dict.fromkeys(joins, THERE) | {"a/x/MatMul": HERE, GRADIENT: HERE}
 
-    assert "gradients_outside" not in dict(moves_of(operations, inputs))
+    assert "gradients_outside" not in dict(moves_of(devices, " > ".join(devices)))
 
 
 def test_updates_that_run_beside_their_weights_stay(moves_of):
-    read, layer = "a/x/ReadVariableOp", "a/x/MatMul"
-    gradient, updates = f"gradient_tape/{layer}", {"Adam/near": HERE, "Adam/far": THERE}
-    operations = [
-        operation(read, operation_type="ReadVariableOp"),
-        operation(layer),
-        operation(gradient),
-        *(operation(name, at, operation_type="Mul") for name, at in updates.items()),
-        operation("Adam/AssignSubVariableOp", operation_type="AssignSubVariableOp"),
-    ]
-    inputs = [
-        taken("weights:0", read, is_variable=True),
-        taken("weights:0", "Adam/AssignSubVariableOp", is_variable=True),
-        *flows(read, layer, gradient, "Adam/near", "Adam/AssignSubVariableOp"),
-        *flows(gradient, "Adam/far", "Adam/AssignSubVariableOp", **updates),
-    ]
+    read, update = "a/x/ReadVariableOp", "Adam/AssignSubVariableOp"
+    devices = dict.fromkeys([read, "a/x/MatMul", GRADIENT, "Adam/near", update], HERE)
 
-    assert dict(moves_of(operations, inputs))["update_outside"] == {"Adam/far": HERE}
+    found = moves_of(
+        devices | {"Adam/far": THERE},
+        f"weights > {read} > a/x/MatMul > {GRADIENT} > Adam/near > {update}",
+        f"weights > {update}",
+        f"{GRADIENT} > Adam/far > {update}",
+    )
+
+    assert dict(found)["update_outside"] == {"Adam/far": HERE}
 
 
-def lookups(kind="GatherV2"):
-    """A table on `HERE` that towers on both devices read and look up in."""
-    operations, inputs = [], []
+@pytest.mark.parametrize("copied", ["", "Identity > "], ids=["the-table", "a-copy-of-it"])
+def test_lookups_move_to_a_shared_table_and_those_that_are_there_stay(moves_of, copied):
+    devices, paths = {"Identity": THERE}, []
     for user, at in (("user", HERE), ("item", THERE)):
-        read, gather = f"{user}/embedding/ReadVariableOp", f"{user}/embedding/{kind}"
-        dense = f"{user}/dense/MatMul"
-        operations += [
-            operation(read, operation_type="ReadVariableOp"),
-            operation(gather, at, operation_type=kind),
-            operation(dense, at),
-            operation(f"gradient_tape/{dense}", at),
-        ]
-        names, places = (read, gather, dense, f"gradient_tape/{dense}"), {read: HERE}
-        inputs += [
-            taken("table:0", read, is_variable=True),
-            *flows(*names, **(dict.fromkeys(names, at) | places)),
-        ]
-    return operations, inputs
+        names = [f"{user}/embedding/{kind}" for kind in ("ReadVariableOp", "GatherV2")]
+        names += [f"{user}/dense/MatMul", f"gradient_tape/{user}/dense/MatMul"]
+        devices |= dict.fromkeys(names, at) | {names[0]: HERE}
+        lookup = (copied if user == "item" else "") + " > ".join(names[1:])
+        paths.append(f"table > {names[0]} > {lookup}")
 
+    found = moves_of(devices, *paths)
 
-def test_lookups_move_to_a_shared_table_and_those_that_are_there_stay(moves_of):
-    assert ("shared_embedding", {"item/embedding/GatherV2": HERE}) in moves_of(*lookups())
-
-
-def test_a_lookup_in_a_copy_of_the_table_moves_too(moves_of):
-    operations, inputs = lookups()
-    gather = "item/embedding/GatherV2"
-    for row in inputs:
-        if row["dst_operation"] == gather:
-            row["dst_operation"] = "Identity"
-    operations.append(operation("Identity", THERE, operation_type="Identity"))
-    inputs += flows("Identity", gather, **{"Identity": THERE, gather: THERE})
-
-    assert ("shared_embedding", {gather: HERE}) in moves_of(operations, inputs)
+    assert ("shared_embedding", {"item/embedding/GatherV2": HERE}) in found
 
 
 def test_a_concatenation_goes_where_least_is_copied(moves_of):
-    ends = {"near/dense/Relu": ("CPU:1", 100), "far/dense/Relu": ("CPU:2", 300)}
-    operations = [
-        *(operation(name, at) for name, (at, _) in ends.items()),
-        operation("concat", operation_type="ConcatV2"),
-        operation("gradient_tape/concat"),
-    ]
-    inputs = [
-        *(taken(f"{name}:0", "concat", HERE, at, size) for name, (at, size) in ends.items()),
-        *flows("concat", "gradient_tape/concat"),
-    ]
+    sizes = {"near/dense/Relu": 100, "far/dense/Relu": 300}
+    devices = {"near/dense/Relu": "CPU:1", "far/dense/Relu": "CPU:2"}
+    devices |= {"concat": HERE, "gradient_tape/concat": HERE}
 
-    assert dict(moves_of(operations, inputs))["concatenation"] == {"concat": "CPU:2"}
+    found = moves_of(
+        devices, "near/dense/Relu > concat", "far/dense/Relu > concat > gradient_tape/concat",
+        sizes=sizes,
+    )  # fmt: skip
 
-
-def gathered(users):
-    """A table on `HERE` whose rows each named layer takes on a device."""
-    operations, inputs = [], []
-    for layer, at in users.items():
-        gather, dense = f"{layer}/ResourceGather", f"{layer}/MatMul"
-        names = (gather, dense, f"gradient_tape/{dense}")
-        operations += [
-            operation(gather, operation_type="ResourceGather"),
-            *(operation(name, at) for name in names[1:]),
-        ]
-        places = dict.fromkeys(names[1:], at)
-        inputs += [taken("table:0", gather, is_variable=True), *flows(*names, **places)]
-    return operations, inputs
+    assert dict(found)["concatenation"] == {"concat": "CPU:2"}
 
 
 @pytest.mark.parametrize(
@@ -195,42 +120,33 @@ def gathered(users):
     ],
 )
 def test_rows_of_a_table_that_towers_share_are_meant_where_they_leave_it(moves_of, users, is_meant):
-    causes = [cause for cause, _ in moves_of(*gathered(users))]
+    devices, paths = {}, []
+    for layer, at in users.items():
+        gather, dense = f"{layer}/ResourceGather", f"{layer}/MatMul"
+        devices |= {gather: HERE, dense: at, f"gradient_tape/{dense}": at}
+        paths.append(f"table > {gather} > {dense} > gradient_tape/{dense}")
+
+    causes = [cause for cause, _ in moves_of(devices, *paths)]
 
     assert ("shared_embedding" in causes) == is_meant
 
 
+TURNS = {"a/x/MatMul": HERE, "a/y/MatMul": THERE, "a/z/MatMul": HERE}
+
+
 def test_layers_that_take_turns_move_with_their_gradients_and_what_is_there_stays(moves_of):
-    places = {f"a/{layer}/MatMul": at for layer, at in zip("xyz", (HERE, THERE, HERE), strict=True)}
-    gradients = {f"gradient_tape/{name}": at for name, at in places.items()}
-    backwards = [*gradients][::-1]
-    devices = {**places, **gradients}
-    operations = [operation(name, at) for name, at in devices.items()]
+    gradients = {f"gradient_tape/{name}": at for name, at in TURNS.items()}
 
-    found = dict(moves_of(operations, flows(*places, *backwards, **devices)))
+    found = dict(moves_of(TURNS | gradients, " > ".join([*TURNS, *reversed(gradients)])))
 
-    assert found["alternating_layers"] == {
-        "a/y/MatMul": HERE,
-        "gradient_tape/a/y/MatMul": HERE,
-    }
+    assert found["alternating_layers"] == {"a/y/MatMul": HERE, "gradient_tape/a/y/MatMul": HERE}
 
 
 def test_weights_of_layers_that_take_turns_move_with_them(moves_of):
-    places = {f"a/{layer}/MatMul": at for layer, at in zip("xyz", (HERE, THERE, HERE), strict=True)}
     read, gradient = "a/y/ReadVariableOp", "gradient_tape/a/z/MatMul"
-    devices = {**places, read: THERE, gradient: HERE}
-    kinds = {read: "ReadVariableOp"}
-    operations = [
-        operation(name, at, operation_type=kinds.get(name, "MatMul"))
-        for name, at in devices.items()
-    ]
-    inputs = [
-        taken("weights:0", read, THERE, THERE, is_variable=True),
-        *flows(read, "a/y/MatMul", **devices),
-        *flows(*places, gradient, **devices),
-    ]
+    devices = TURNS | {read: THERE, gradient: HERE}
+    paths = f"weights > {read} > a/y/MatMul", " > ".join([*TURNS, gradient])
 
-    assert dict(moves_of(operations, inputs))["alternating_layers"] == {
-        read: HERE,
-        "a/y/MatMul": HERE,
-    }
+    found = dict(moves_of(devices, *paths))
+
+    assert found["alternating_layers"] == {read: HERE, "a/y/MatMul": HERE}

@@ -1,12 +1,11 @@
 """The cause and the fix of bad placements, from real programs and from recordings made by hand."""
 
 import json
-from pathlib import Path
 
 import pytest
 from commands import ROOT, gpuprof
 from tensorflow_recording import manifest, needs_tensorflow, record, recorded
-from tensorflow_runs import copy, document, graphs, operation, taken, written
+from tensorflow_runs import copy, document, flowing, graphs, written
 
 from gpuprof.analyses.alternation import alternation
 from gpuprof.analyses.placement import placement, placement_hints
@@ -231,27 +230,19 @@ class TestRecordingsBeforeInputs:
         assert placement_hints(read_profile(SAMPLES / name)).num_rows == 0
 
 
-def made(folder: Path, operations, inputs, copies=()):
-    return read_profile(
-        written(folder, document(*copies, operations=operations, graphs=graphs(inputs)))
-    )
+def made(folder, *flow, **sizes):
+    operations, inputs = flowing(*flow, **sizes)
+    return read_profile(written(folder, document(operations=operations, graphs=graphs(inputs))))
 
 
 def test_a_variable_that_a_device_reads_twice_is_read_once_too_often(tmp_path):
     reads = [f"ReadVariableOp_{n}" for n in (1, 2)]
+    gradient = "gradient_tape/MatMul_1/MatMul"
     profile = made(
         tmp_path,
-        [
-            *(operation(name, operation_type="ReadVariableOp") for name in reads),
-            *(operation(f"MatMul_{n}", "CPU:1") for n in (1, 2)),
-            operation("gradient_tape/MatMul_1/MatMul", "CPU:1"),
-        ],
-        [
-            *(taken("weights:0", name, is_variable=True) for name in reads),
-            *(taken(f"ReadVariableOp_{n}:0", f"MatMul_{n}", "CPU:1", size=400) for n in (1, 2)),
-            taken("MatMul_1:0", "gradient_tape/MatMul_1/MatMul", "CPU:1", "CPU:1", size=8),
-            taken("MatMul_2:0", "gradient_tape/MatMul_1/MatMul", "CPU:1", "CPU:1", size=8),
-        ],
+        dict.fromkeys(reads, "CPU:0") | dict.fromkeys(("MatMul_1", "MatMul_2", gradient), "CPU:1"),
+        *(f"weights > ReadVariableOp_{n} > MatMul_{n} > {gradient}" for n in (1, 2)),
+        sizes=dict.fromkeys(reads, 400),
     )
     rows = {row["cause"]: row for row in placement_hints(profile).to_pylist()}
 
@@ -274,24 +265,15 @@ def test_a_variable_that_a_device_reads_twice_is_read_once_too_often(tmp_path):
 def test_rows_of_a_shared_table_are_named_with_what_may_save_them(
     tmp_path, table_bytes, saved, fix
 ):
-    lookups = [f"{tower}/embedding/Gather" for tower in ("user", "item")]
-    operations = [
-        *(operation(name, operation_type="ResourceGather") for name in lookups),
-        operation("user/dense/MatMul"),
-        operation("item/dense/MatMul", "CPU:1"),
-        operation("gradient_tape/user/dense/MatMul"),
-        operation("gradient_tape/item/dense/MatMul", "CPU:1"),
-        operation("AssignSubVariableOp", operation_type="AssignSubVariableOp"),
-    ]
-    inputs = [
-        *(taken("table:0", n, is_variable=True) for n in (*lookups, "AssignSubVariableOp")),
-        taken("mul:0", "AssignSubVariableOp", size=table_bytes),
-        taken(f"{lookups[0]}:0", "user/dense/MatMul", size=400),
-        taken(f"{lookups[1]}:0", "item/dense/MatMul", "CPU:1", size=400),
-        taken("user/dense/MatMul:0", "gradient_tape/user/dense/MatMul", size=8),
-        taken("item/dense/MatMul:0", "gradient_tape/item/dense/MatMul", "CPU:1", "CPU:1", 8),
-    ]
-    [row] = placement_hints(made(tmp_path, operations, inputs)).to_pylist()
+    devices = {"mul": "CPU:0", "AssignSubVariableOp": "CPU:0"}
+    paths, sizes = ["table > AssignSubVariableOp", "mul > AssignSubVariableOp"], {}
+    for tower, at in (("user", "CPU:0"), ("item", "CPU:1")):
+        lookup, layer = f"{tower}/embedding/ResourceGather", f"{tower}/dense/MatMul"
+        devices |= {lookup: "CPU:0", layer: at, f"gradient_tape/{layer}": at}
+        paths.append(f"table > {lookup} > {layer} > gradient_tape/{layer}")
+        sizes[lookup] = 400
+    profile = made(tmp_path, devices, *paths, sizes=sizes | {"mul": table_bytes})
+    [row] = placement_hints(profile).to_pylist()
 
     assert (row["cause"], row["bytes_per_step"]) == ("shared_embedding", 400)
     assert row["finding"].startswith(
@@ -315,32 +297,18 @@ def test_rows_of_a_shared_table_are_named_with_what_may_save_them(
 def test_a_shared_table_whose_rows_all_go_to_another_device_is_to_be_there(
     tmp_path, kind, cause, finding
 ):
-    lookups = [f"{tower}_table/Gather" for tower in ("user", "item")]
-    operations = [
-        *(operation(name, operation_type=kind) for name in lookups),
-        *(operation(f"{tower}/dense/MatMul", "CPU:1") for tower in ("user", "item")),
-        *(operation(f"gradient_tape/{t}/dense/MatMul", "CPU:1") for t in ("user", "item")),
-        operation("AssignSubVariableOp", operation_type="AssignSubVariableOp"),
-    ]
-    inputs = [taken("table:0", "AssignSubVariableOp", is_variable=True)]
-    for name in lookups:
-        tower = name.partition("_")[0]
-        if kind == "GatherV2":
-            read = name.replace("Gather", "ReadVariableOp")
-            operations.append(operation(read, operation_type="ReadVariableOp"))
-            inputs.append(taken(f"{read}:0", name, size=4000))
-        inputs += [
-            taken("table:0", name if kind != "GatherV2" else read, is_variable=True),
-            taken(f"{name}:0", f"{tower}/dense/MatMul", "CPU:1", size=400),
-            taken(
-                f"{tower}/dense/MatMul:0",
-                f"gradient_tape/{tower}/dense/MatMul",
-                "CPU:1",
-                "CPU:1",
-                8,
-            ),
-        ]
-    [row] = placement_hints(made(tmp_path, operations, inputs)).to_pylist()
+    devices, sizes = {"AssignSubVariableOp": "CPU:0"}, {}
+    paths = ["table > AssignSubVariableOp"]
+    for tower in ("user", "item"):
+        lookup, layer = f"{tower}_table/{kind}", f"{tower}/dense/MatMul"
+        read = f"{tower}_table/ReadVariableOp" if kind == "GatherV2" else ""
+        devices |= dict.fromkeys(filter(None, (read, lookup)), "CPU:0")
+        devices |= dict.fromkeys((layer, f"gradient_tape/{layer}"), "CPU:1")
+        sizes |= {lookup: 400, read: 4000}
+        paths.append(
+            " > ".join(filter(None, ("table", read, lookup, layer, f"gradient_tape/{layer}")))
+        )
+    [row] = placement_hints(made(tmp_path, devices, *paths, sizes=sizes)).to_pylist()
 
     assert (row["cause"], row["saves_bytes_per_step"]) == (cause, 800)
     assert row["finding"].startswith(finding)
@@ -349,31 +317,28 @@ def test_a_shared_table_whose_rows_all_go_to_another_device_is_to_be_there(
 
 
 def test_a_concatenation_moves_only_where_less_is_copied_then(tmp_path):
-    ends = [("near/dense/Relu", "CPU:0", 300), ("far/dense/Relu", "CPU:1", 100)]
-    operations = [
-        *(operation(name, device) for name, device, _ in ends),
-        operation("concat", "CPU:0", operation_type="ConcatV2"),
-        operation("head/dense/MatMul", "CPU:1"),
-        operation("gradient_tape/head/dense/MatMul", "CPU:1"),
-    ]
-    inputs = [
-        *(taken(f"{name}:0", "concat", "CPU:0", device, size) for name, device, size in ends),
-        taken("concat:0", "head/dense/MatMul", "CPU:1", "CPU:0", 400),
-        taken("head/dense/MatMul:0", "gradient_tape/head/dense/MatMul", "CPU:1", "CPU:1", 4),
-    ]
-    [row] = placement_hints(made(tmp_path, operations, inputs)).to_pylist()
+    def saved(near_bytes):
+        head = "head/dense/MatMul"
+        profile = made(
+            tmp_path,
+            {"near/dense/Relu": "CPU:0", "far/dense/Relu": "CPU:1", "concat": "CPU:0"}
+            | dict.fromkeys((head, f"gradient_tape/{head}"), "CPU:1"),
+            "near/dense/Relu > concat",
+            f"far/dense/Relu > concat > {head} > gradient_tape/{head}",
+            sizes={"near/dense/Relu": near_bytes, "far/dense/Relu": 100, "concat": 400},
+        )
+        return [
+            (r["cause"], r["saves_bytes_per_step"]) for r in placement_hints(profile).to_pylist()
+        ]
 
-    # 100 B there and 400 B back today; 300 B there otherwise.
-    assert (row["cause"], row["saves_bytes_per_step"]) == ("concatenation", 200)
-    smaller = [
-        {**row, "bytes": 600} if row["tensor"] == "near/dense/Relu:0" else row for row in inputs
-    ]
-    assert placement_hints(made(tmp_path, operations, smaller)).num_rows == 0
+    # 100 B there and 400 B back today; otherwise what the near end makes goes there.
+    assert saved(300) == [("concatenation", 200)]
+    assert saved(600) == []
 
 
-def causes(folder, operations, inputs):
+def causes(*flow):
     """What could be moved, whatever it saves."""
-    return [row.cause for row in misplacements(dataflow(made(folder, operations, inputs)))]
+    return [row.cause for row in misplacements(dataflow(made(*flow)))]
 
 
 @pytest.mark.parametrize(
@@ -386,21 +351,13 @@ def causes(folder, operations, inputs):
     ],
 )
 def test_weights_are_apart_where_one_other_device_alone_takes_them(tmp_path, places, is_apart):
-    operations, inputs = [], []
+    devices, paths = {}, []
     for number, at in enumerate(places):
         read, layer = f"ReadVariableOp_{number}", f"{'ab'[number]}/dense/MatMul"
-        operations += [
-            operation(read, operation_type="ReadVariableOp"),
-            operation(layer, at),
-            operation(f"gradient_tape/{layer}", at),
-        ]
-        inputs += [
-            taken("weights:0", read, is_variable=True),
-            taken(f"{read}:0", layer, at, size=400),
-            taken(f"{layer}:0", f"gradient_tape/{layer}", at, at, size=8),
-        ]
+        devices |= {read: "CPU:0", layer: at, f"gradient_tape/{layer}": at}
+        paths.append(f"weights > {read} > {layer} > gradient_tape/{layer}")
 
-    assert ("weights_apart" in causes(tmp_path, operations, inputs)) == is_apart
+    assert ("weights_apart" in causes(tmp_path, devices, *paths)) == is_apart
 
 
 @pytest.mark.parametrize(
@@ -414,47 +371,32 @@ def test_weights_are_apart_where_one_other_device_alone_takes_them(tmp_path, pla
     ],
 )
 def test_layers_take_turns_from_so_many_crossings_on(tmp_path, layers, are_in_turn):
-    names = [f"{layer}/MatMul" for layer in layers]
-    devices = [f"CPU:{place % 2}" for place in range(len(names))]
-    ends = [*names, f"gradient_tape/{names[-1]}"]
-    places = [*devices, devices[-1]]
-    inputs = [
-        taken(f"{ends[n]}:0", ends[n + 1], places[n + 1], places[n], 8) for n in range(len(names))
-    ]
+    devices = {f"{layer}/MatMul": f"CPU:{place % 2}" for place, layer in enumerate(layers)}
+    last, at = [*devices.items()][-1]
+    devices[f"gradient_tape/{last}"] = at
 
-    assert (
-        "alternating_layers" in causes(tmp_path, [*map(operation, ends, places)], inputs)
-    ) == are_in_turn
+    found = causes(tmp_path, devices, " > ".join(devices))
+
+    assert ("alternating_layers" in found) == are_in_turn
 
 
 def test_a_size_that_is_unknown_makes_the_figures_unknown(tmp_path):
-    operations = [
-        operation("item/dense/MatMul", "CPU:1"),
-        operation("item/dense/Relu", "CPU:1"),
-        operation("gradient_tape/item/dense/ReluGrad"),
-    ]
-    inputs = [
-        taken("item/dense/MatMul:0", "item/dense/Relu", "CPU:1", "CPU:1", 8),
-        taken("item/dense/Relu:0", "gradient_tape/item/dense/ReluGrad", "CPU:0", "CPU:1", None),
-    ]
-    [row] = placement_hints(made(tmp_path, operations, inputs)).to_pylist()
+    layer, gradient = "item/dense/Relu", "gradient_tape/item/dense/ReluGrad"
+    devices = {"item/dense/MatMul": "CPU:1", layer: "CPU:1", gradient: "CPU:0"}
+    profile = made(tmp_path, devices, " > ".join(devices), sizes={layer: None})
+    [row] = placement_hints(profile).to_pylist()
 
     assert row["cause"] == "gradients_outside"
     assert (row["bytes_per_step"], row["saves_bytes_per_step"], row["share"]) == (None,) * 3
 
 
 def test_a_loop_in_the_graph_is_no_endless_search(tmp_path):
-    operations = [operation("a/b/Merge"), operation("a/c/Next", "CPU:1"), operation("a/d/Add")]
-    inputs = [
-        taken("a/b/Merge:0", "a/c/Next", "CPU:1", "CPU:0", 8),
-        taken("a/c/Next:0", "a/b/Merge", "CPU:0", "CPU:1", 8),
-        taken("a/c/Next:0", "gradient_tape/a/d/Add", "CPU:0", "CPU:1", 8),
-    ]
-    rows = placement_hints(
-        made(tmp_path, [*operations, operation("gradient_tape/a/d/Add")], inputs)
-    )
+    devices = {"a/b/Merge": "CPU:0", "a/c/Next": "CPU:1", "gradient_tape/a/d/Add": "CPU:0"}
 
-    assert "alternating_layers" not in rows.column("cause").to_pylist()
+    found = causes(tmp_path, devices, "a/b/Merge > a/c/Next > a/b/Merge",
+                   "a/c/Next > gradient_tape/a/d/Add")  # fmt: skip
+
+    assert "alternating_layers" not in found
 
 
 def test_copies_of_no_step_give_no_hints(tmp_path):
