@@ -452,10 +452,8 @@ def test_a_part_has_its_share_of_each_cause(windows):
 REAL = [
     "nsys-sqlite/GindaChen__nsys-ai__mfu_2gpu_before.sqlite",
     "nsys-rep/openhackathons__gpubootcamp__report1.qdrep",
-    "nsys-rep/openhackathons__gpubootcamp__jacobi_memcpy_sys_report.qdrep",
     "nvprof-sqlite/UCBerkeley-Spr__blinkplus-nccl-base__output.nvvp",
     "kineto/hta_negative_queue_length_values_check__rank0.json.gz",
-    "kineto/param_linear_kineto.json.gz",
 ]
 
 

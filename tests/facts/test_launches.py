@@ -5,7 +5,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 from drawing import draw
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuprof.analyses.ranges import ranges
@@ -56,7 +56,6 @@ def launched(found):
 
 
 @pytest.mark.parametrize("is_compiled", [True, False])
-@settings(max_examples=100)
 @given(calls=CALLS, kernels=KERNELS)
 def test_the_earliest_call_of_a_process_and_id_launched_an_activity(is_compiled, calls, kernels):
     with patch.object(arrays, "library", arrays.library if is_compiled else lambda: None):
@@ -88,7 +87,6 @@ def test_calls_that_start_at_once_launch_in_the_order_of_the_activities(is_compi
     assert found.launch_ns[:].tolist() == [1, 5, 5, 5]
 
 
-@settings(max_examples=100)
 @given(calls=CALLS, kernels=KERNELS, spans=RANGES)
 def test_without_the_compiled_functions_ranges_hold_the_same(calls, kernels, spans):
     compiled = ranges(recording(calls, kernels, spans))

@@ -22,7 +22,7 @@ from gpuprof.readers.gpuprof import write_gpuprof_file
 SPANS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)).map(sorted), max_size=8)
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(SPANS, st.lists(st.integers(0, 13), min_size=1, max_size=6, unique=True))
 def test_of_ranges_that_overlap_as_they_like_the_first_and_the_last_that_is_open_count(spans, at):
     profile = draw(

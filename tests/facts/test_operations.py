@@ -5,6 +5,7 @@ import json
 import re
 from collections import defaultdict
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,11 @@ WORK = {"kernel": "kernel_ns", "Kernel": "kernel_ns", "Memcpy": "transfer_ns"}
 WORK |= {"gpu_memcpy": "transfer_ns"}
 
 needs_corpus = pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not here")
+
+
+@cache
+def _read(name):
+    return read_profile(CORPUS / name)
 
 
 def _events(name):
@@ -82,7 +88,7 @@ def test_work_of_each_operation_is_what_the_ids_in_the_trace_say(name):
     columns = ("kernel_ns", "self_kernel_ns", "transfer_ns", "self_transfer_ns")
     found = {
         row["text"]: {column: row[column] for column in columns if row[column]}
-        for row in ranges(read_profile(CORPUS / name)).to_pylist()
+        for row in ranges(_read(name)).to_pylist()
         if row["text"] in expected
     }
 
@@ -92,7 +98,7 @@ def test_work_of_each_operation_is_what_the_ids_in_the_trace_say(name):
 
 @needs_corpus
 def test_operations_and_annotations_together_own_all_work_that_was_launched_in_them():
-    profile = read_profile(CORPUS / NS)
+    profile = _read(NS)
     rows = ranges(profile).to_pylist()
 
     owned = sum(row["self_kernel_ns"] for row in rows)
@@ -104,7 +110,7 @@ def test_operations_and_annotations_together_own_all_work_that_was_launched_in_t
 @needs_corpus
 @pytest.mark.parametrize("name", [OLD, OLDEST])
 def test_steps_of_traces_whose_annotations_were_operators_are_named(name):
-    found = steps(read_profile(CORPUS / name)).to_pylist()
+    found = steps(_read(name)).to_pylist()
 
     assert [row["step"] for row in found] == [0, 1, 2, 3, 4, 5]
     assert {(row["source"], row["text"]) for row in found} == {("ranges", "ProfilerStep##")}

@@ -81,16 +81,6 @@ def test_a_part_has_the_compute_time_of_its_windows(wanted, expected):
             'drawn.sqlite has 1 range "idle", none of number -1',
             "Name one with --occurrence 0 to 0.",
         ),
-        (
-            {"occurrence": 0},
-            "--occurrence says which --range is meant, and none is given",
-            "Give both: --range step --occurrence 2.",
-        ),
-        (
-            {"from_ns": 7, "to_ns": 7},
-            "the window is empty: --from 7 ns is not before --to 7 ns",
-            "Times count from the recording's origin: --from 1.5s --to 2s.",
-        ),
         ({"device_id": 3}, "no device 3 is in drawn.sqlite", "Devices: 0."),
     ],
 )

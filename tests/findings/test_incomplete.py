@@ -1,4 +1,4 @@
-"""Recordings whose idle time is none of the program's: drawn with what they lack, and real ones."""
+"""Recordings whose idle time is none of the program's, drawn with what they lack."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Many small kernels, conversions, products without Tensor Cores, local copies: drawn and real."""
+"""Many small kernels, conversions, products without Tensor Cores, local copies."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Pageable memory of asynchronous copies, and managed memory: drawn and real."""
+"""Pageable memory of asynchronous copies, and managed memory."""
 
 import pytest
 from drawing import draw

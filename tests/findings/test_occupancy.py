@@ -129,43 +129,6 @@ def test_what_is_sure_comes_before_few_warps():
 
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real recordings is not here")
 @pytest.mark.parametrize(
-    ("name", "cause", "words", "share"),
-    [
-        pytest.param(
-            "nvprof-sqlite/trxe__SyNeRFgine__bonsai.nvvp", "low_occupancy",
-            "raytrace with 12.5 % of the warps that a GPU can hold, for 181 registers", 0.873,
-            id="rays",
-        ),
-        pytest.param(
-            "nsys-sqlite/blbadger__threebody__report1.sqlite", "low_occupancy",
-            "divergence with 16.7 % of the warps that a GPU can hold, for 192 registers", 1.0,
-            id="particles",
-        ),
-        pytest.param(
-            "nsys-sqlite/danae-pan__hpc_assignment3__report2.sqlite", "small_grids",
-            "1 block of 32 threads on 114 multiprocessors", 0.897, id="one-block",
-        ),
-        pytest.param(
-            "nsys-sqlite/mamedov-artem-__parallel_course_2__report4.sqlite", "small_grids",
-            "main_46_gpu with 1 block of 1 thread on 80 multiprocessors", 0.999, id="one-thread",
-        ),
-        pytest.param(
-            "nsys-sqlite/IllusiveAldeba__nussinov-gpu__report1.sqlite", "small_grids",
-            "nussinov_gpu with 1 block of 512 threads on 28 multiprocessors", 0.992, id="rna",
-        ),
-    ],
-)  # fmt: skip
-def test_an_expert_says_it_of_these_recordings(name, cause, words, share):
-    rows = findings(read_profile(CORPUS / name)).to_pylist()
-    (row,) = [row for row in rows if row["cause"] in {"low_occupancy", "small_grids"}]
-
-    assert (row["cause"], row["table"]) == (cause, "kernel_occupancy")
-    assert words in row["finding"]
-    assert row["cost_share"] == pytest.approx(share, abs=0.01)
-
-
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real recordings is not here")
-@pytest.mark.parametrize(
     "name",
     [
         pytest.param(

@@ -1,4 +1,4 @@
-"""What a recording lacks, is of, or pays once: drawn and real."""
+"""What a recording lacks, is of, or pays once."""
 
 import itertools
 from dataclasses import replace

@@ -48,9 +48,3 @@ def test_sides_that_lack_kernels_and_have_few_in_common_are_compared_by_marked_s
     # Kernels that both launch in equal shapes are less than what a time per call stands for.
     assert "after and before have too few kernels in common to compare calls." in result.verdict
     assert result.split.num_rows == 0
-
-
-def test_a_recording_against_itself_is_the_same():
-    result = compared(f"{JACOBI}sys_report.qdrep", f"{JACOBI}sys_report.qdrep")
-
-    assert result.outcomes.to_pylist()[0]["percent"] in {0, None}
