@@ -55,3 +55,28 @@ def is_transfer(copy):
         copy["memcpy_kind"] not in {"HtoH", "DtoD"}
         or copy["src_device_id"] != copy["dst_device_id"]
     )
+
+
+def painted(kernels, memcpys, memsets=()):
+    """By device: its span, and its instants of each kind that nothing of the kinds before hides.
+
+    The kinds are compute, communication, transfers, local copies with memsets, and idle time.
+    """
+    found = {}
+    for device in (0, 1):
+        mine = [row for row in kernels if row[2]["device_id"] == device]
+        copies = [row for row in memcpys if device in ends_of(row[2])]
+        sets = [row for row in memsets if row[2]["device_id"] == device]
+        if every := [*mine, *copies, *sets]:
+            left = span = set(range(min(s for s, _, _ in every), max(e for _, e, _ in every)))
+            found[device] = [span]
+            for kind in (
+                [row for row in mine if not row[2].get("name", "").startswith("nccl")],
+                mine,
+                [row for row in copies if is_transfer(row[2])],
+                [*copies, *sets],
+            ):
+                found[device].append(instants(kind) & left)
+                left = left - instants(kind)
+            found[device].append(left)
+    return found

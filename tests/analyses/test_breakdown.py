@@ -6,9 +6,9 @@ import pytest
 from drawing import draw
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import MOVES, painted, rows
 
 from gpuprof.analyses.breakdown import ANALYSIS, breakdown
-from gpuprof.base.cuda import HOST_MEMCPY_KINDS, PEER_MEMCPY_KINDS
 from gpuprof.facts.timeline import timelines
 from gpuprof.model.selection import Selection
 
@@ -143,67 +143,24 @@ def test_recording_without_copies_has_no_exposed_transfers_to_show():
     assert not without.has(*ANALYSIS.needs)
 
 
-DEVICES = st.sampled_from([0, 1, 2])
-SPANS = st.tuples(st.integers(0, 60), st.integers(0, 20)).map(lambda p: (p[0], p[0] + p[1]))
-KERNELS = st.tuples(SPANS, DEVICES, st.sampled_from(["matmul", NCCL["name"]])).map(
-    lambda r: (*r[0], {"device_id": r[1], "name": r[2]})
-)
-COPIES = st.tuples(
-    SPANS, DEVICES, st.sampled_from(["HtoD", "DtoH", "DtoD", "PtoP", "UVM_HtoD"]), DEVICES, DEVICES
-).map(
-    lambda r: (
-        *r[0],
-        {"device_id": r[1], "memcpy_kind": r[2]}
-        | ({"src_device_id": r[3], "dst_device_id": r[4]} if r[2] in {"PtoP", "DtoD"} else {}),
-    )
-)
-MEMSETS = st.tuples(SPANS, DEVICES).map(lambda r: (*r[0], {"device_id": r[1]}))
+DEVICES = st.sampled_from([0, 1])
+KERNELS = rows({"device_id": DEVICES, "name": st.sampled_from(["matmul", NCCL["name"]])})
 
 
-def oracle(kernels, memcpys, memsets):
-    """The same by painting every instant, the strongest colour last."""
-    painted = {}
-    spans = {}
-
-    def paint(layer, device, start, end):
-        first, last = spans.get(device, (start, end))
-        spans[device] = min(first, start), max(last, end)
-        for instant in range(start, end):
-            colours = painted.setdefault((device, instant), set())
-            colours.add(layer)
-
-    for start, end, kernel in kernels:
-        paint(2 if kernel["name"] == NCCL["name"] else 1, kernel["device_id"], start, end)
-    for start, end, copy in memcpys:
-        ends = {copy["device_id"], copy.get("src_device_id"), copy.get("dst_device_id")} - {None}
-        crosses = copy.get("src_device_id") != copy.get("dst_device_id")
-        moves = copy["memcpy_kind"] in HOST_MEMCPY_KINDS | PEER_MEMCPY_KINDS or crosses
-        for device in ends:
-            paint(3 if moves else 4, device, start, end)
-    for start, end, memset in memsets:
-        paint(4, memset["device_id"], start, end)
-    result = {}
-    for device, (first, last) in spans.items():
-        of = [min(painted.get((device, i), {5})) for i in range(first, last)]
-        result[device] = (last - first, *(of.count(layer) for layer in range(1, 6)))
-    return result
-
-
-@given(st.lists(KERNELS, max_size=8), st.lists(COPIES, max_size=8), st.lists(MEMSETS, max_size=4))
+@given(KERNELS, rows(MOVES), rows({"device_id": DEVICES}, max_size=4))
 def test_any_recording_splits_as_its_instants_do(kernels, memcpys, memsets):
     profile = draw(kernels=kernels, memcpys=memcpys, memsets=memsets)
 
-    assert split(profile) == oracle(kernels, memcpys, memsets)
+    assert split(profile) == {
+        device: tuple(map(len, parts))
+        for device, parts in painted(kernels, memcpys, memsets).items()
+    }
     for one, row in zip(timelines(profile), breakdown(profile).to_pylist(), strict=True):
         assert one.idle.length == row["idle_ns"]
 
 
 @settings(max_examples=25)
-@given(
-    st.lists(KERNELS, min_size=1, max_size=8),
-    st.lists(COPIES, max_size=8),
-    st.sets(st.integers(-5, 90), max_size=4),
-)
+@given(KERNELS, rows(MOVES), st.sets(st.integers(-5, 90), max_size=4))
 def test_parts_of_adjacent_windows_add_up_to_the_whole(kernels, memcpys, cuts):
     profile = draw(kernels=kernels, memcpys=memcpys)
     borders = [-10, *sorted(cuts), 100]

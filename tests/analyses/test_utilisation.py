@@ -8,7 +8,7 @@ import pytest
 from drawing import draw
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import MOVES, PROCESSES, ends_of, instants, is_transfer, rows
+from strategies import MOVES, PROCESSES, ends_of, instants, painted, rows
 
 from gpuprof.analyses.gaps import gaps
 from gpuprof.analyses.launch_latency import launch_latency
@@ -123,27 +123,8 @@ MEMSETS = rows({"device_id": DEVICES}, max_size=3)
 CALLS = rows({"name": NAMES, "process_id": PROCESSES, "thread_id": st.sampled_from([1, 2])})
 
 
-def painted(kernels, memcpys, memsets):
-    """By device: its span, and the instants of kernels, exposed transfers, local copies, idle."""
-    found = {}
-    for device in (0, 1):
-        mine = [row for row in kernels if row[2]["device_id"] == device]
-        copies = [row for row in memcpys if device in ends_of(row[2])]
-        sets = [row for row in memsets if row[2]["device_id"] == device]
-        every = [*mine, *copies, *sets]
-        if not every:
-            continue
-        span = set(range(min(s for s, _, _ in every), max(e for _, e, _ in every)))
-        running = instants(mine)
-        transfers = instants([row for row in copies if is_transfer(row[2])]) - running
-        local = instants([*(row for row in copies if not is_transfer(row[2])), *sets])
-        local -= running | transfers
-        found[device] = (span, running, transfers, local, span - running - transfers - local)
-    return found
-
-
 def utilised(parts, calls):
-    span, running, transfers, local, idle = parts
+    span, compute, communication, transfers, local, idle = parts
     waiting = instants([row for row in calls if row[2]["name"] in WAITING])
     launching = instants(calls) - waiting
     host = idle - waiting - launching
@@ -154,7 +135,7 @@ def utilised(parts, calls):
         "launching": len(idle & launching),
         "input or other host work": len(host),
     }
-    return (len(span), len(running), *reasons.values()), reasons
+    return (len(span), len(compute | communication), *reasons.values()), reasons
 
 
 FIGURES = (
@@ -206,7 +187,7 @@ def test_slices_hold_the_instants_between_their_borders(kernels, memcpys, memset
         return
     every = set().union(*(parts[0] for parts in devices.values()))
     first, last = min(every), max(every) + 1
-    for device, (_, running, transfers, _, _) in devices.items():
+    for device, (_, compute, communication, transfers, *_) in devices.items():
         mine = [row for row in found.to_pylist() if row["device_id"] == device]
         # The slices follow one another, cover the time, and are as long as one another.
         assert [row["start_ns"] for row in mine[1:]] == [row["end_ns"] for row in mine[:-1]]
@@ -216,7 +197,7 @@ def test_slices_hold_the_instants_between_their_borders(kernels, memcpys, memset
         assert max(lengths) - min(lengths) <= 1
         for row, length in zip(mine, lengths, strict=True):
             piece = set(range(row["start_ns"], row["end_ns"]))
-            assert row["kernel_ns"] == len(piece & running)
+            assert row["kernel_ns"] == len(piece & (compute | communication))
             assert row["kernel_share"] == row["kernel_ns"] / length
             assert row["exposed_transfer_ns"] == len(piece & transfers)
 
@@ -381,7 +362,7 @@ def test_pauses_are_the_idle_instants_and_what_was_around_them(activities, early
     expected = {
         (device, start): end
         for device, parts in painted(*later).items()
-        for start, end in pauses(parts[4])
+        for start, end in pauses(parts[-1])
     }
     found = {(row["device_id"], row["start_ns"]): row for row in gaps(profile).to_pylist()}
     assert {key: row["start_ns"] + row["gap_ns"] for key, row in found.items()} == expected
