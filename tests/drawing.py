@@ -54,3 +54,21 @@ def stepped(*lengths_ns, idle_ns=10, text="step {}", **tables):
         nvtx_ranges=[(*span, {"text": text.format(n)}) for n, span in enumerate(spans)],
         **tables,
     )
+
+
+def copied(*copies, **tables):
+    """Copies that were launched one after the other, each in a range of its own.
+
+    Args:
+        copies: ``(start, end, {...}, text)``; the text may be a row of ranges, None is no range.
+        tables: Further tables.
+    """
+    rows = {"memcpys": [], "api_calls": [], "nvtx_ranges": []}
+    for number, (start, end, row, text) in enumerate(copies):
+        at, call = 10 * number, {"correlation_id": number}
+        rows["memcpys"].append((start, end, row | call))
+        rows["api_calls"].append((at, at + 1, call))
+        if text is not None:
+            said = text if isinstance(text, dict) else {"text": text}
+            rows["nvtx_ranges"].append((at, at + 9, said))
+    return draw(**rows, **tables)

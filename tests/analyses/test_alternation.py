@@ -3,7 +3,7 @@
 from collections import defaultdict
 from itertools import chain, pairwise
 
-from drawing import draw
+from drawing import copied, draw
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import instants
@@ -18,26 +18,25 @@ def rows(profile, names=NAMES):
     return [tuple(row[name] for name in names) for row in alternation(profile).to_pylist()]
 
 
-def moved(start, end, way, size, number):
-    """The row of a copy; -1 is the host."""
+def moved(start, end, way, size, text):
+    """A copy, and the range that launched it; -1 is the host."""
     src, dst = (None if end < 0 else end for end in way)
     kind = "HtoD" if src is None else "DtoH" if dst is None else "PtoP"
     ends = {"src_device_id": src, "dst_device_id": dst, "device_id": max(way)}
-    return (start, end, ends | {"memcpy_kind": kind, "bytes": size, "correlation_id": number})
+    return (start, end, ends | {"memcpy_kind": kind, "bytes": size}, text)
 
 
-def layers(*moves, kernels=None, work=(30, 60), kind="push_pop"):
+def layers(*moves, kind="push_pop"):
     """Copies of 10 ns every 100 ns: (from, to, range); a kernel follows each where it went."""
-    drawn = {"kernels": [], "memcpys": [], "api_calls": [], "nvtx_ranges": []}
-    for number, (src, dst, text) in enumerate(moves):
-        at = 100 * number
-        drawn["memcpys"].append(moved(at + 10, at + 20, (src, dst), 8, number))
-        drawn["api_calls"].append((at, at + 1, {"correlation_id": number}))
-        if text is not None:
-            drawn["nvtx_ranges"].append((at, at + 5, {"text": text, "range_kind": kind}))
-        if dst >= 0 and (kernels is None or number in kernels):
-            drawn["kernels"].append((at + work[0], at + work[1], {"device_id": dst}))
-    return draw(**drawn)
+    copies = [
+        moved(100 * n + 10, 100 * n + 20, move[:2], 8, {"text": move[2], "range_kind": kind})
+        for n, move in enumerate(moves)
+    ]
+    kernels = [
+        (s + 20, s + 50, {"device_id": move[1]})
+        for (s, *_), move in zip(copies, moves, strict=True)
+    ]
+    return copied(*copies, kernels=kernels)
 
 
 ALTERNATING = [(0, 1, "layer 1"), (1, 0, "layer 2")] * 3
@@ -135,14 +134,7 @@ def test_turns_are_those_of_a_walk_from_copy_to_copy(moves, kernels):
     for pause, length, *rest in chain.from_iterable(moves):
         at += pause + 1
         copies.append((at, at + length, *rest))
-    profile = draw(
-        kernels=kernels,
-        memcpys=[moved(*copy[:4], number) for number, copy in enumerate(copies)],
-        api_calls=[(10 * n, 10 * n + 1, {"correlation_id": n}) for n in range(len(copies))],
-        nvtx_ranges=[
-            (10 * n, 10 * n + 5, {"text": copy[4]}) for n, copy in enumerate(copies) if copy[4]
-        ],
-    )
+    profile = copied(*(moved(*copy) for copy in copies), kernels=kernels)
 
     assert set(rows(profile)) == {
         (

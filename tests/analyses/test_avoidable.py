@@ -1,7 +1,7 @@
 """Copies that need not be, among the findings."""
 
 import pytest
-from drawing import draw
+from drawing import copied, draw
 
 from gpuprof.analyses.reports import report
 from gpuprof.facts import needless_copies
@@ -184,15 +184,12 @@ def test_what_every_step_copies_again_is_named_with_its_size():
 def turns():
     """Two layers that take turns on two devices, with copies of other sizes back."""
     moves = [(0, THERE), (20, BACK | {"bytes": 3}), (50, THERE), (70, BACK | {"bytes": 5})]
-    return draw(
-        kernels=[(10, 15, {"device_id": 1}), (30, 40), (60, 65, {"device_id": 1}), (80, 90)],
-        memcpys=[
-            (at, at + 10, row | {"correlation_id": number})
-            for number, (at, row) in enumerate(moves)
-        ],
-        api_calls=[(n, n + 1, {"correlation_id": n}) for n in range(4)],
-        nvtx_ranges=[(n, n + 1, {"text": "embed" if n % 2 else "lstm {"}) for n in range(4)],
-    )
+    copies = [
+        (at, at + 10, row, "embed" if number % 2 else "lstm {")
+        for number, (at, row) in enumerate(moves)
+    ]
+    kernels = [(10, 15, {"device_id": 1}), (30, 40), (60, 65, {"device_id": 1}), (80, 90)]
+    return copied(*copies, kernels=kernels)
 
 
 def test_layers_that_take_turns_are_named_for_both_devices():

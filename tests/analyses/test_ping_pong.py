@@ -4,7 +4,7 @@ from itertools import chain
 from statistics import median
 
 import pytest
-from drawing import draw
+from drawing import copied, draw
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -131,19 +131,11 @@ def test_pairs_are_those_of_a_walk_from_copy_to_copy(moves):
     for pause, length, way, size, text in chain.from_iterable(moves):
         at += pause + 1
         copies.append((at, at + length, way, size, text))
-    profile = draw(
-        memcpys=[
-            (
-                start,
-                end,
-                KINDS.get(way, {"memcpy_kind": way}) | {"bytes": size, "correlation_id": n},
-            )
-            for n, (start, end, way, size, _) in enumerate(copies)
-        ],
-        api_calls=[(10 * n, 10 * n + 1, {"correlation_id": n}) for n in range(len(copies))],
-        nvtx_ranges=[
-            (10 * n, 10 * n + 5, {"text": copy[4]}) for n, copy in enumerate(copies) if copy[4]
-        ],
+    profile = copied(
+        *(
+            (start, end, KINDS.get(way, {"memcpy_kind": way}) | {"bytes": size}, text)
+            for start, end, way, size, text in copies
+        )
     )
 
     names = ("src", "dst", "copy_bytes", "pairs", "total_ns", "median_stay_ns")

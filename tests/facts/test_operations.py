@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from drawing import draw
+from drawing import copied, draw
 
 from gpuprof.analyses.ranges import ranges
 from gpuprof.analyses.steps import steps
@@ -155,15 +155,9 @@ _PEER = {"memcpy_kind": "PtoP", "src_device_id": 0, "dst_device_id": 1}
 
 def _recording(*texts, thread=1):
     """Copies of 10, 30 and 60 ns, each launched in a range of its text."""
-    copies = [(100, 110), (200, 230), (300, 360)]
-    return draw(
-        memcpys=[(s, e, {**_PEER, "correlation_id": n}) for n, (s, e) in enumerate(copies)],
-        api_calls=[(10 * n + 1, 10 * n + 2, {"correlation_id": n}) for n in range(3)],
-        nvtx_ranges=[
-            (10 * n, 10 * n + 9, {"text": text, "thread_id": thread})
-            for n, text in enumerate(texts)
-        ],
-    )
+    times = [(100, 110), (200, 230), (300, 360)]
+    ranges = [{"text": text, "thread_id": thread} for text in texts] or [None] * 3
+    return copied(*((*time, _PEER, said) for time, said in zip(times, ranges, strict=True)))
 
 
 @pytest.mark.parametrize(
@@ -194,7 +188,7 @@ def test_nested_ranges_count_a_copy_once():
 
 
 def test_a_range_that_launched_nothing_tells_nothing():
-    assert backward_peer_share(_recording("backward", thread=2)) is None
+    assert backward_peer_share(_recording(*["backward"] * 3, thread=2)) is None
 
 
 def test_only_the_part_that_is_looked_at_counts():
