@@ -1,6 +1,7 @@
 """Pages in a real browser, where there is one."""
 
 import re
+from functools import cache
 
 import hostile
 import pytest
@@ -21,31 +22,44 @@ pytestmark = pytest.mark.browser
 STAGED = ROOT / "gpuprof" / "docs" / "recordings" / "staged.gpuprof"
 
 
-@pytest.fixture(scope="module")
-def address(tmp_path_factory):
-    path = tmp_path_factory.mktemp("page") / "page.html"
-    path.write_text(recording_page(hostile.recording()), encoding="utf-8")
-    return path.as_uri()
+@cache
+def hostile_page(kernels=40):
+    return recording_page(hostile.recording(kernels))
 
 
 @pytest.fixture
-def opened(browser, address):
-    """A page at 1280 pixels, with all that it said and asked for."""
+def opened(browser, tmp_path):
+    """Opens a page, by default one at 1280 pixels, and keeps all that it says and asks for."""
 
-    def open_page(width=1280, scheme="light"):
-        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        page = context.new_page()
+    def open_page(html=None, width=1280, scheme="light"):
+        path = tmp_path / "page.html"
+        path.write_text(html or hostile_page(), encoding="utf-8")
+        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
         page.said, page.asked = [], []
         page.on("console", lambda message: page.said.append(message.text))
         page.on("pageerror", lambda error: page.said.append(str(error)))
         page.on("request", lambda request: page.asked.append(request.url))
-        page.goto(address)
-        page.wait_for_function("document.querySelectorAll('.plot canvas').length === 4")
+        page.goto(path.as_uri())
+        if html is None:
+            page.wait_for_function("document.querySelectorAll('.plot canvas').length === 4")
         return page
 
     yield open_page
     for context in browser.contexts:
         context.close()
+
+
+def barriers(page):
+    """What axe finds that keeps people out: its rules, with the elements that break them."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is missing")
+    return [
+        (violation["id"], [node["html"][:90] for node in violation["nodes"][:3]])
+        for violation in axe.Axe().run(page).response["violations"]
+    ]
+
+
+def width_needed(page):
+    return page.evaluate("document.documentElement.scrollWidth")
 
 
 def _column(page, table, name):
@@ -59,12 +73,12 @@ def _column(page, table, name):
     )
 
 
-def test_it_opens_without_complaint_or_request(opened, address):
+def test_it_opens_without_complaint_or_request(opened):
     page = opened()
     page.wait_for_timeout(200)
 
     assert page.said == []
-    assert page.asked == [address]
+    assert page.asked == [page.url]
     assert page.evaluate("window.hacked") is None
 
 
@@ -105,14 +119,11 @@ def test_a_search_keeps_the_rows_that_have_all_words(opened):
     assert page.text_content("#table-kernel_summary .found") == "1 of 40 rows"
 
 
-def test_a_timeline_finds_kernels_by_their_names_and_sums_what_is_in_sight(browser, tmp_path):
+def test_a_timeline_finds_kernels_by_their_names_and_sums_what_is_in_sight(opened):
     kernels = [kernel("gemm", n * 1_000, n * 1_000 + 100, device_id=0) for n in range(100)]
     kernels[40] = kernel("Softmax_kernel", 40_000, 40_500, device_id=0)
     kernels[70] = kernel("softmax_backward", 70_000, 70_250, device_id=0)
-    path = tmp_path / "page.html"
-    path.write_text(recording_page(trace(kernels=kernels, memcpys=[])), encoding="utf-8")
-    page = browser.new_page()
-    page.goto(path.as_uri())
+    page = opened(recording_page(trace(kernels=kernels, memcpys=[])))
     find, said = page.locator(".find input"), page.locator(".find .found")
 
     def in_sight():
@@ -141,11 +152,11 @@ def test_a_timeline_finds_kernels_by_their_names_and_sums_what_is_in_sight(brows
     find.press("-")
     assert in_sight()[0] == "In sight: 5.00 µs, from 67.63 µs on"
     assert said.text_content() == "none"
-    page.context.close()
 
 
-def test_a_typical_step_of_a_large_recording_can_be_seen_kernel_by_kernel(browser, tmp_path):
-    count, per_step = 150_000, 1_500
+def test_a_typical_step_of_a_large_recording_can_be_seen_kernel_by_kernel(opened):
+    # With fewer rows than 120,000 a page shows all kernels.
+    count, per_step = 126_000, 1_500
     ids = [{"correlation_id": n} for n in range(count)]
     profile = draw(
         kernels=[(10 * n, 10 * n + 5, ids[n] | {"name": f"k{n % 7}"}) for n in range(count)],
@@ -155,10 +166,7 @@ def test_a_typical_step_of_a_large_recording_can_be_seen_kernel_by_kernel(browse
             for n in range(0, count, per_step)
         ],
     )
-    path = tmp_path / "page.html"
-    path.write_text(recording_page(profile), encoding="utf-8")
-    page = browser.new_page()
-    page.goto(path.as_uri())
+    page = opened(recording_page(profile))
 
     page.click("[data-do=step]")
     page.wait_for_timeout(100)
@@ -170,7 +178,6 @@ def test_a_typical_step_of_a_large_recording_can_be_seen_kernel_by_kernel(browse
     # 215 of its 1,500 kernels, or 214, have each name.
     assert cells[:3] == ["device 0", "compute", "7.50 µs"]
     assert re.fullmatch(r"k\d \(1.07 µs\)|k\d \(1.08 µs\)", cells[5])
-    page.context.close()
 
 
 @pytest.mark.parametrize(
@@ -227,11 +234,8 @@ def test_pointing_at_the_timeline_says_what_runs_there(opened):
     assert readout.endswith("; true<0> (60 ns)")
 
 
-def test_the_timeline_counts_from_the_recording_s_origin(browser, tmp_path):
-    path = tmp_path / "late.html"
-    path.write_text(recording_page(draw(kernels=[(5_000_000_100, 5_000_000_400)])))
-    page = browser.new_page(viewport={"width": 1280, "height": 900})
-    page.goto(path.as_uri())
+def test_the_timeline_counts_from_the_recording_s_origin(opened):
+    page = opened(recording_page(draw(kernels=[(5_000_000_100, 5_000_000_400)])))
 
     page.locator("[data-chart=timeline] .u-over").hover(position={"x": 0, "y": 5})
 
@@ -239,11 +243,8 @@ def test_the_timeline_counts_from_the_recording_s_origin(browser, tmp_path):
     assert readout.startswith("device 0, compute at 5.000000100 s: exposed for 300 ns")
 
 
-def test_pointing_at_steps_and_ranges_says_their_names(browser, tmp_path):
-    path = tmp_path / "steps.html"
-    path.write_text(recording_page(job([300, 300], steps=4)))
-    page = browser.new_page(viewport={"width": 1280, "height": 900})
-    page.goto(path.as_uri())
+def test_pointing_at_steps_and_ranges_says_their_names(opened):
+    page = opened(recording_page(job([300, 300], steps=4)))
     over = page.locator("[data-chart=timeline] .u-over")
 
     over.hover(position={"x": over.bounding_box()["width"] / 2, "y": 5})
@@ -256,7 +257,6 @@ def test_pointing_at_steps_and_ranges_says_their_names(browser, tmp_path):
     legend = page.locator("[data-chart=columns] .u-legend").inner_text()
     assert "step 0" in legend
     assert "300 ns" in legend
-    page.close()
 
 
 def test_a_link_to_a_table_unfolds_it(opened):
@@ -271,11 +271,8 @@ def test_a_link_to_a_table_unfolds_it(opened):
     assert page.evaluate("document.getElementById('table-breakdown').open")
 
 
-def test_a_finding_leads_to_its_place_in_the_timeline(browser, tmp_path):
-    path = tmp_path / "page.html"
-    path.write_text(recording_page(read_profile(STAGED)), encoding="utf-8")
-    page = browser.new_page()
-    page.goto(path.as_uri())
+def test_a_finding_leads_to_its_place_in_the_timeline(opened):
+    page = opened(recording_page(read_profile(STAGED)))
     row = worst_finding(read_profile(STAGED))
     copies = page.locator(".part").first
 
@@ -286,23 +283,15 @@ def test_a_finding_leads_to_its_place_in_the_timeline(browser, tmp_path):
     length_ms = 4 * (row["end_ns"] - row["start_ns"]) / 1e6
     assert page.text_content(".sums summary").startswith(f"In sight: {length_ms:.2f} ms, from 1")
     assert page.evaluate("document.activeElement.dataset.chart") == "timeline"
-    page.context.close()
 
 
-@pytest.mark.parametrize("width", [400, 1280])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_page_of_a_placement_fits_and_has_no_barrier(browser, tmp_path, width, scheme):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is missing")
-    path = tmp_path / "placement.html"
+@pytest.mark.parametrize(("width", "scheme"), [(400, "light"), (1280, "dark")])
+def test_a_page_of_a_placement_fits_and_has_no_barrier(opened, width, scheme):
     recorded = ROOT / "sample_logs" / "tensorflow" / "2.21.0" / "deepconn-dual.json"
-    path.write_text(recording_page(read_profile(recorded)))
-    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    page.goto(path.as_uri())
+    page = opened(recording_page(read_profile(recorded)), width, scheme)
 
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    violations = axe.Axe().run(page).response["violations"]
-    assert [violation["id"] for violation in violations] == []
-    page.close()
+    assert width_needed(page) <= width
+    assert barriers(page) == []
 
 
 def test_what_the_timeline_says_stays_in_sight_below_its_beginning(opened):
@@ -330,14 +319,14 @@ def test_dark_is_asked_for_by_the_system_or_by_a_button(opened):
 
 @pytest.mark.parametrize("width", [400, 1280])
 def test_no_width_needs_sideways_scrolling(opened, width):
-    page = opened(width)
+    page = opened(width=width)
 
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert width_needed(page) <= width
     assert page.locator("[data-chart=timeline] canvas").bounding_box()["width"] <= width
 
 
 def test_a_name_on_a_narrow_page_stands_nearer_to_its_own_bar(opened):
-    gaps = opened(400).evaluate("""() => {
+    gaps = opened(width=400).evaluate("""() => {
       const places = (what) => [...document.querySelectorAll(`.bar ${what}`)]
         .map((one) => one.getBoundingClientRect());
       const [names, tracks] = [places(".bar-name"), places(".bar-track")];
@@ -350,23 +339,17 @@ def test_a_name_on_a_narrow_page_stands_nearer_to_its_own_bar(opened):
 
 
 @pytest.mark.parametrize("width", [400, 1280])
-def test_fifty_variants_and_names_of_any_length_need_no_sideways_scrolling(
-    browser, tmp_path, width
-):
+def test_fifty_variants_and_names_of_any_length_need_no_sideways_scrolling(opened, width):
     labels = ["base", *(f"variant {number}" for number in range(48)), "l" * 2_000]
     result = comparison(
         {x: summary(row("k" * 2_000, 1, 1_000 + n, 1.0)) for n, x in enumerate(labels)}
     )
-    path = tmp_path / "fifty.html"
-    path.write_text(comparison_page(result))
-    page = browser.new_page(viewport={"width": width, "height": 900})
 
-    page.goto(path.as_uri())
+    page = opened(comparison_page(result), width)
 
     verdict = page.locator("h1").inner_text()
     assert verdict.startswith("Against base, variant 46 takes 47\N{NO-BREAK SPACE}ns")
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    page.close()
+    assert width_needed(page) <= width
 
 
 def test_everything_is_reached_by_keyboard_alone(opened):
@@ -436,47 +419,36 @@ def test_lines_of_eight_devices_differ_in_colour_or_dash(opened):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_no_barrier(opened, scheme):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is missing")
-    page = opened(scheme=scheme)
+    page = opened(hostile_page(kernels=8), scheme=scheme)
     page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
 
-    violations = axe.Axe().run(page).response["violations"]
-
-    assert [
-        (violation["id"], [node["html"][:90] for node in violation["nodes"][:3]])
-        for violation in violations
-    ] == []
+    assert barriers(page) == []
 
 
 def _trained(factor):
     """Six steps of 40 kernels, of which one takes longer."""
-    kernels = []
-    for at in range(0, 6_000_000, 1_000_000):
-        for place in range(40):
-            length = 10_000 * (factor if place == 30 else 1) - 1_000
-            start = at + place * 20_000
-            name = "slow_kernel" if place == 30 else f"kernel_{place}"
-            kernels.append((start, start + length, {"name": name}))
-    marks = [{"correlation_id": n, **k[2]} for n, k in enumerate(kernels)]
-    return draw(
-        kernels=[(s, e, mark) for (s, e, _), mark in zip(kernels, marks, strict=True)],
-        api_calls=[(s, s + 1, {"correlation_id": n}) for n, (s, *_) in enumerate(kernels)],
-        nvtx_ranges=[
-            (at, at + 999_000, {"text": f"step {at}"}) for at in range(0, 6_000_000, 1_000_000)
-        ],
-    )
+    steps, kernels, calls = range(0, 6_000_000, 1_000_000), [], []
+    for start, place in ((at + place * 20_000, place) for at in steps for place in range(40)):
+        length = 10_000 * (factor if place == 30 else 1) - 1_000
+        name, call = f"kernel_{place}", {"correlation_id": len(kernels)}
+        called = call | {"name": "slow_kernel" if place == 30 else name}
+        kernels.append((start, start + length, called))
+        calls.append((start, start + 1, call))
+    ranges = [(at, at + 999_000, {"text": f"step {at}"}) for at in steps]
+    return draw(kernels=kernels, api_calls=calls, nvtx_ranges=ranges)
+
+
+@cache
+def page_of_compared():
+    recordings = {"base": _trained(1), "same": _trained(1), "slow": _trained(2)}
+    return comparison_page(comparison(recordings, skip_steps=0))
 
 
 @pytest.fixture
-def compared(browser, tmp_path):
-    path = tmp_path / "compared.html"
-    recordings = {"base": _trained(1), "same": _trained(1), "slow": _trained(2)}
-    path.write_text(comparison_page(comparison(recordings, skip_steps=0)))
-    page = browser.new_page(viewport={"width": 1280, "height": 900})
-    page.goto(path.as_uri())
+def compared(opened):
+    page = opened(page_of_compared())
     page.wait_for_selector("#side-by-side canvas")
-    yield page
-    page.close()
+    return page
 
 
 def _in_sight(page):
@@ -529,17 +501,13 @@ def test_both_steps_zoom_together_by_key_and_names_are_found_in_both(compared):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_no_barrier_in_a_comparison(compared, scheme):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is missing")
     compared.emulate_media(color_scheme=scheme)
 
-    assert axe.Axe().run(compared).response["violations"] == []
+    assert barriers(compared) == []
 
 
-def test_the_critical_path_is_shown_on_demand_with_its_sums(browser, tmp_path):
-    path = tmp_path / "path.html"
-    path.write_text(recording_page(_trained(1)))
-    page = browser.new_page(viewport={"width": 1280, "height": 900})
-    page.goto(path.as_uri())
+def test_the_critical_path_is_shown_on_demand_with_its_sums(opened):
+    page = opened(recording_page(_trained(1)))
     words, button = page.locator(".path-words"), page.locator("button.path")
 
     assert not words.is_visible()
@@ -557,42 +525,34 @@ def test_the_critical_path_is_shown_on_demand_with_its_sums(browser, tmp_path):
     assert ", on the critical path" in page.text_content("#timeline .readout")
     button.click()
     assert not words.is_visible()
-    page.close()
 
 
-def test_a_prediction_is_above_what_it_changes_and_complains_of_nothing(browser, tmp_path):
-    path, said = tmp_path / "predicted.html", []
+@cache
+def page_of_a_prediction():
     recording = _trained(1)
-    path.write_text(prediction_page(predict(recording, ["scale=slow:0.5"]), recording))
-    page = browser.new_page(viewport={"width": 400, "height": 900})
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.goto(path.as_uri())
+    return prediction_page(predict(recording, ["scale=slow:0.5"]), recording)
+
+
+def test_a_prediction_is_above_what_it_changes_and_complains_of_nothing(opened):
+    page = opened(page_of_a_prediction(), width=400)
     page.wait_for_selector("#step-path canvas")
 
     page.click("#step-path .largest li:first-child button")
 
-    assert page.evaluate("document.documentElement.scrollWidth") <= 400
-    assert said == []
-    page.close()
+    assert width_needed(page) <= 400
+    assert page.said == []
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(400, "light"), (1280, "dark")])
-def test_a_page_of_a_prediction_has_no_barrier_and_is_moved_by_keys(
-    browser, tmp_path, width, scheme
-):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is missing")
-    path, recording = tmp_path / "predicted.html", _trained(1)
-    path.write_text(prediction_page(predict(recording, ["scale=slow:0.5"]), recording))
-    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    page.goto(path.as_uri())
+def test_a_page_of_a_prediction_has_no_barrier_and_is_moved_by_keys(opened, width, scheme):
+    page = opened(page_of_a_prediction(), width, scheme)
     page.wait_for_selector("#step-path canvas")
     page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
 
-    assert axe.Axe().run(page).response["violations"] == []
+    assert barriers(page) == []
     drawn = "document.querySelector('#step-path canvas').toDataURL()"
     before = page.evaluate(drawn)
     page.focus("#step-path [tabindex='0']")
     page.keyboard.press("+")
     page.wait_for_timeout(100)
     assert page.evaluate(drawn) != before
-    page.close()
