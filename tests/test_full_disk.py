@@ -8,7 +8,7 @@ from contextlib import closing
 
 import duckdb
 import pytest
-from commands import ROOT, SINGLE
+from commands import DUAL, ROOT, SINGLE
 
 from gpuprof import sql
 from gpuprof.base.errors import InputError
@@ -51,8 +51,10 @@ def limited(*words, cwd, kilobytes=1):
         ["report", "run", "--all", "--format", "json", "-o", "out"],
         ["pack", "run", "-o", "out"],
         ["plot", "matrix", TRACE, "-o", "out.svg"],
+        ["report", DUAL, "--html", "out.html"],
+        ["compare", SINGLE, DUAL, "--html", "out.html"],
     ],
-    ids=lambda words: " ".join(words[:1]),
+    ids=lambda words: f"{words[0]} {words[-2]}",
 )
 def test_an_output_that_does_not_fit_is_told_and_nothing_of_it_is_left(run, words):
     done = limited(*words, cwd=run.parent)
