@@ -2,7 +2,7 @@ import math
 
 import pytest
 from drawing import draw
-from recordings import DUAL, EXAGGERATED, PUBLISHED_DUAL, SINGLE, copy, kernel, row, summary, trace
+from recordings import DUAL, PUBLISHED_DUAL, SINGLE, copy, kernel, row, summary, trace
 from tensorflow_runs import copy as tensor_copy
 from tensorflow_runs import document, written
 
@@ -11,7 +11,6 @@ from gpuprof.base.errors import UsageError
 from gpuprof.comparisons import comparison, labelled
 from gpuprof.comparisons import result_tables as tables
 from gpuprof.comparisons.measure.compared_steps import compared_steps
-from gpuprof.comparisons.variant_figures import COMPONENTS
 
 
 def _compared(**profiles):
@@ -27,50 +26,10 @@ def _differences(result, metric):
     return {r["variant"]: (r["difference"], r["percent"]) for r in rows if r["metric"] == metric}
 
 
-def _three():
-    return _compared(single=summary(*SINGLE), dual=summary(*DUAL), bad=summary(*EXAGGERATED))
-
-
-def test_differences_are_candidate_less_baseline():
-    assert _differences(_three(), "kernel_ns") == {
-        "dual": (731_000_000, pytest.approx(2.0028, abs=1e-4)),
-        "bad": (733_000_000, pytest.approx(2.0083, abs=1e-4)),
-    }
-
-
-def test_a_difference_to_zero_has_no_percentage():
-    assert _differences(_three(), "peer_transfer_ns")["dual"] == (10_098_000_000, None)
-
-
 def test_a_difference_to_the_unknown_is_no_difference():
     result = _compared(single=summary(*SINGLE), dual=summary(*PUBLISHED_DUAL))
 
     assert _differences(result, "kernel_ns") == {}
-
-
-@pytest.mark.parametrize("variant", ["single", "dual", "bad"])
-def test_components_add_up_to_all_gpu_activities(variant):
-    metrics_of = _variants(_three())[variant]
-
-    assert sum(metrics_of[name] for name in COMPONENTS) == metrics_of["gpu_activity_ns"]
-
-
-def test_shares_and_ratios():
-    dual = _variants(_three())["dual"]
-
-    assert dual["peer_share"] == pytest.approx(10_098 / 50_294)
-    assert dual["transfer_share"] == pytest.approx(10_648 / 50_294)
-    assert dual["transfer_to_kernel_ratio"] == pytest.approx(10_648 / 37_230)
-    assert dual["peer_transfer_mean_ns"] == pytest.approx(10_098_000_000 / 78_292)
-
-
-def test_an_excerpt_tells_what_it_does_not_list():
-    dual = _variants(_compared(single=summary(*SINGLE), dual=summary(*PUBLISHED_DUAL)))["dual"]
-
-    assert dual["gpu_activity_ns"] is None
-    assert dual["implied_gpu_activity_ns"] == 50_287_848_606
-    assert dual["unlisted_gpu_activity_ns"] == 50_287_848_606 - 10_097_800_000
-    assert (dual["kernel_ns"], dual["htod_ns"]) == (None, None)
 
 
 def test_exposed_transfers_are_those_of_the_device_that_waits_longest():
@@ -179,22 +138,25 @@ def test_a_tensorflow_run_without_copies_made_none(tmp_path):
     assert variant["kernel_ns"] is None
 
 
-def test_labels_are_the_variant_or_the_file_s_name():
-    profiles = [summary(source="runs/one.txt"), summary(source="two.txt", variant="dual")]
+@pytest.mark.parametrize(
+    ("sources", "variants", "labels"),
+    [
+        (["runs/one.txt", "two.txt"], [None, "dual"], ["one", "dual"]),
+        (["single/run.txt", "dual/run.txt"], [None, None], ["single/run", "dual/run"]),
+        (["summary.txt", "summary.txt"], [None, None], ["summary", "summary (2)"]),
+    ],
+    ids=["the variant or the file's name", "folders of equal names", "numbers of equal paths"],
+)
+def test_labels_tell_recordings_apart(sources, variants, labels):
+    profiles = [summary(source=s, variant=v) for s, v in zip(sources, variants, strict=True)]
 
-    assert list(labelled(profiles)) == ["one", "dual"]
+    assert list(labelled(profiles)) == labels
 
 
-def test_equal_names_are_told_apart_by_their_folders():
-    profiles = [summary(source=f"{folder}/profile.txt") for folder in ("single", "dual")]
+def test_a_label_that_is_a_file_s_name_is_told_apart():
+    first, *repeats = (summary(source=f"{name}.txt") for name in "abc")
 
-    assert list(labelled(profiles)) == ["single/profile", "dual/profile"]
-
-
-def test_equal_paths_are_told_apart_by_a_number():
-    recording = summary(source="summary.txt")
-
-    assert list(labelled([recording, recording])) == ["summary", "summary (2)"]
+    assert list(labelled([first, *(("a", repeat) for repeat in repeats)])) == ["a (2)", "a"]
 
 
 def test_recordings_of_one_label_are_runs_of_one_variant():
@@ -208,37 +170,10 @@ def test_recordings_of_one_label_are_runs_of_one_variant():
     }
 
 
-def test_a_run_that_repeats_itself_is_refused():
-    twice = summary(source="run.txt")
-
-    with pytest.raises(UsageError) as caught:
-        labelled([("a", twice), ("a", twice)])
-
-    assert caught.value.message == (
-        "label a is given to run.txt twice; repeats must be different recordings"
-    )
-    assert caught.value.hint == "Give each recording once, or use another label."
-
-
 @pytest.mark.parametrize("seconds", [0.0, -1.0, math.nan, math.inf])
 def test_seconds_that_are_no_time_are_refused(seconds):
     with pytest.raises(UsageError, match="must be above 0"):
         comparison({"a": summary(), "b": summary()}, epoch_seconds={"a": seconds})
-
-
-def test_one_recording_is_no_comparison():
-    with pytest.raises(UsageError, match="a comparison needs two variants, and one is given: a"):
-        comparison({"a": summary()})
-
-
-def test_an_unknown_baseline_is_refused_with_the_labels():
-    with pytest.raises(UsageError) as caught:
-        comparison({"a": summary(), "b": summary()}, baseline="c")
-
-    assert caught.value.message == (
-        "no recording has the label c, and no baseline is saved under this name"
-    )
-    assert caught.value.hint == "Labels: a, b."
 
 
 def test_notes_name_the_recording_unless_all_share_them():

@@ -4,7 +4,7 @@ import pytest
 from drawing import draw
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recordings import DUAL, PUBLISHED_DUAL, SINGLE, copy, kernel, summary, trace
+from recordings import PUBLISHED_DUAL, SINGLE, copy, kernel, summary, trace
 
 from gpuprof.analyses.breakdown import breakdown
 from gpuprof.comparisons import comparison
@@ -216,19 +216,6 @@ def test_what_one_side_does_not_know_is_not_split(candidate):
     result = comparison({"a": summary(*SINGLE), "b": candidate})
 
     assert _split(result, "exposed") == {}
-
-
-def test_a_summary_splits_along_sums():
-    rows = _split(comparison({"a": summary(*SINGLE), "b": summary(*DUAL)}), "sums")
-
-    assert {part: row["difference_ns"] for part, row in rows.items()} == {
-        "kernels_common": 731_000_000,
-        "PtoP": 10_098_000_000,
-        "HtoD": 20_000_000,
-        "DtoH": 2_000_000,
-        "local_copies": -7_000_000,
-        "memsets": -2_000_000,
-    }
 
 
 def test_the_share_of_what_did_not_change_has_no_sign():
