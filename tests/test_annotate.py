@@ -38,6 +38,14 @@ def marks(folder):
     return [json.loads(line) for line in (folder / MARKS).read_text().splitlines()]
 
 
+def run(code):
+    """A program in a process of its own, which finds the package."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(gpuprof.__file__).parent.parent)}
+    return subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, check=False, timeout=120
+    )
+
+
 def test_nothing_is_written_without_a_recorder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with gpuprof.epoch(), gpuprof.step():
@@ -80,9 +88,7 @@ def test_marks_outlive_a_crash(folder):
         "with gpuprof.epoch():\n    pass\n"
         "with gpuprof.epoch():\n    os.kill(os.getpid(), 9)\n"
     )
-    root = str(Path(gpuprof.__file__).parent.parent)
-    environment = {**os.environ, "PYTHONPATH": root}
-    subprocess.run([sys.executable, "-c", code], env=environment, check=False, timeout=60)
+    run(code)
 
     assert [m["epoch"] for m in marks(folder)] == [0]
 
@@ -197,12 +203,8 @@ def test_marking_imports_nothing_heavy():
         "import sys, gpuprof\nwith gpuprof.epoch(): pass\n"
         "print({'keras', 'tensorflow', 'numpy', 'pyarrow', 'nvtx', 'click'} & sys.modules.keys())"
     )
-    environment = {**os.environ, "PYTHONPATH": str(Path(gpuprof.__file__).parent.parent)}
-    completed = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, check=True, timeout=60
-    )
 
-    assert completed.stdout.strip() == b"set()"
+    assert run(code).stdout.strip() == b"set()"
 
 
 @pytest.mark.tensorflow
@@ -215,7 +217,6 @@ def test_keras_callback_marks_a_real_fit(folder):
         "x = np.zeros((8, 2)); y = np.zeros((8, 1))\n"
         "model.fit(x, y, batch_size=2, epochs=3, verbose=0, callbacks=[gpuprof.KerasCallback()])\n"
     )
-    environment = {**os.environ, "PYTHONPATH": str(Path(gpuprof.__file__).parent.parent)}
-    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=120)
+    run(code).check_returncode()
 
     assert [(m["epoch"], m["steps"]) for m in marks(folder)] == [(0, 4), (1, 4), (2, 4)]

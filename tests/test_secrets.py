@@ -90,6 +90,7 @@ def test_a_secret_beside_others_is_masked_and_what_stands_between_them_is_not(co
     assert as_words.count(NEXT_FORM) == as_text.count(NEXT_FORM) + 1 == len(FORMS)
 
 
+@settings(max_examples=25)
 @given(st.lists(st.text(st.characters(codec="utf-8") | st.sampled_from("-=:\"',;@/\0 token"))))
 def test_masked_words_are_as_many_as_before(words):
     assert len(masked_words(words)) == len(words)
@@ -136,8 +137,8 @@ def test_no_name_of_a_secret_is_on_the_list(name):
 )  # fmt: skip
 def test_the_time_grows_with_the_length_of_a_text(piece):
     """A pattern that looks ahead from each place would take minutes."""
-    text = piece * (200_000 // len(piece))
-    started = time.perf_counter()
+    text = piece * (100_000 // len(piece))
+    started = time.process_time()
     masked_text(text)
 
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10

@@ -6,7 +6,7 @@ from csv import DictReader
 import numpy as np
 import pytest
 from commands import CORPUS
-from drawing import draw
+from drawing import stepped
 
 from gpuprof.base.errors import UsageError
 from gpuprof.comparisons import comparison
@@ -20,20 +20,8 @@ US = 1_000
 FEW = 2
 
 
-def _steps(*lengths, name="step", start=0, pause=5 * US):
-    """Rows of steps that ranges mark, one kernel and a pause in each, each as long as told."""
-    marks, calls, kernels = [], [], []
-    for n, length in enumerate(lengths):
-        launched = {"correlation_id": start + n}
-        marks.append((start, start + length, {"text": f"{name} {n}"}))
-        calls.append((start, start + 1, launched))
-        kernels.append((start + 1, start + length - pause, launched | {"name": name}))
-        start += length
-    return {"nvtx_ranges": marks, "api_calls": calls, "kernels": kernels}
-
-
-def _drawn(steps):
-    return draw(**steps)
+def _steps(lengths):
+    return stepped(*lengths, idle_ns=5 * US)
 
 
 def _series(usual_us, count=30, spread_us=1):
@@ -50,7 +38,7 @@ def _outcome(result, label="b"):
 def test_one_very_long_step_is_no_change_of_the_usual_one():
     long = _series(100)
     long[17] *= 40
-    result = comparison({"a": _drawn(_steps(*_series(100))), "b": _drawn(_steps(*long))})
+    result = comparison({"a": _steps(_series(100)), "b": _steps(long)})
 
     row = _outcome(result)
     assert (row["metric"], row["difference"]) == ("step_ns", 0)
@@ -59,7 +47,7 @@ def test_one_very_long_step_is_no_change_of_the_usual_one():
 
 
 def test_a_change_beyond_the_spread_of_steps_is_sure_within_the_runs():
-    result = comparison({"a": _drawn(_steps(*_series(100))), "b": _drawn(_steps(*_series(103)))})
+    result = comparison({"a": _steps(_series(100)), "b": _steps(_series(103))})
 
     row = _outcome(result)
     assert (row["difference"], row["certainty"]) == (3 * US, "noise unknown")
@@ -73,15 +61,15 @@ def test_a_change_beyond_the_spread_of_steps_is_sure_within_the_runs():
 def test_the_parts_of_a_step_add_up_to_the_difference_of_the_medians():
     long = [*_series(103)]
     long[3] *= 9
-    result = comparison({"a": _drawn(_steps(*_series(100))), "b": _drawn(_steps(*long))})
+    result = comparison({"a": _steps(_series(100)), "b": _steps(long)})
 
     parts = [row for row in result.split.to_pylist() if row["basis"] == "exposed"]
     assert sum(row["difference_ns"] for row in parts) == _outcome(result)["difference"]
 
 
 def test_from_fewer_than_three_steps_is_said():
-    few = _drawn(_steps(*[100 * US] * (FEW + 1)))
-    result = comparison({"a": _drawn(_steps(*_series(100))), "b": few})
+    few = _steps([100 * US] * (FEW + 1))
+    result = comparison({"a": _steps(_series(100)), "b": few})
 
     assert "; with one run of 2 steps, noise cannot be judged" in result.verdict
     assert _outcome(result)["certainty_of_steps"] is None
@@ -90,7 +78,7 @@ def test_from_fewer_than_three_steps_is_said():
 @pytest.mark.parametrize(("skip", "set_aside"), [(None, True), (0, False), (4, False)])
 def test_warm_up_is_set_aside_unless_another_number_is_asked_for(skip, set_aside):
     lengths = [400 * US, 300 * US, *_series(100)]
-    recordings = {label: _drawn(_steps(*lengths)) for label in "ab"}
+    recordings = {label: _steps(lengths) for label in "ab"}
     result = comparison(recordings, skip_steps=skip)
 
     steps = result.variants.column("steps").to_pylist()
@@ -102,7 +90,7 @@ def test_warm_up_is_set_aside_unless_another_number_is_asked_for(skip, set_aside
 def test_phases_of_one_process_that_differ_in_length_are_compared_apart():
     levels = [*_series(400), *_series(100)]
     slower = [*_series(400), *_series(110)]
-    result = comparison({"a": _drawn(_steps(*levels)), "b": _drawn(_steps(*slower))})
+    result = comparison({"a": _steps(levels), "b": _steps(slower)})
 
     assert _outcome(result)["baseline"] == pytest.approx(100 * US, abs=US)
     assert _outcome(result)["difference"] == 10 * US
@@ -115,7 +103,7 @@ def test_phases_of_one_process_that_differ_in_length_are_compared_apart():
 def _with_a_reference():
     """Recordings of one phase, the second with far longer steps after it."""
     longer = [*_series(400), *_series(3_100)]
-    return {"a": _drawn(_steps(*_series(400))), "b": _drawn(_steps(*longer))}
+    return {"a": _steps(_series(400)), "b": _steps(longer)}
 
 
 def test_a_phase_that_only_one_side_has_is_named_with_its_steps():
@@ -148,7 +136,7 @@ def test_spreadsheets_get_a_row_for_a_phase_of_one_side():
 
 
 def test_recordings_of_the_same_phases_have_none_that_is_not_compared():
-    result = comparison({label: _drawn(_steps(*_series(400))) for label in "ab"})
+    result = comparison({label: _steps(_series(400)) for label in "ab"})
 
     assert not result.uncompared.num_rows
     assert result.phase is None
@@ -157,7 +145,7 @@ def test_recordings_of_the_same_phases_have_none_that_is_not_compared():
 def test_a_gate_is_asked_in_every_phase():
     levels = [*_series(400), *_series(100)]
     slower = [*_series(400), *_series(110)]
-    result = comparison({"a": _drawn(_steps(*levels)), "b": _drawn(_steps(*slower))})
+    result = comparison({"a": _steps(levels), "b": _steps(slower)})
 
     of_all = checks(result, [parse("step_ns > 1.05x")])
 
@@ -175,8 +163,8 @@ def test_a_gate_is_asked_in_every_phase():
     ],
 )
 def test_a_gate_may_ask_for_differences_beyond_noise(lengths, fails, is_known):
-    base = _drawn(_steps(*_series(100, spread_us=1)))
-    result = comparison({"a": base, "b": _drawn(_steps(*lengths))})
+    base = _steps(_series(100, spread_us=1))
+    result = comparison({"a": base, "b": _steps(lengths)})
 
     (check,) = checks(result, [parse("step_ns > 1.001x beyond noise")])
 
@@ -184,7 +172,7 @@ def test_a_gate_may_ask_for_differences_beyond_noise(lengths, fails, is_known):
 
 
 def test_beyond_noise_of_other_figures_takes_several_runs():
-    result = comparison({"a": _drawn(_steps(*_series(100))), "b": _drawn(_steps(*_series(103)))})
+    result = comparison({"a": _steps(_series(100)), "b": _steps(_series(103))})
 
     (check,) = checks(result, [parse("kernel_ns > 1x beyond noise")])
 
