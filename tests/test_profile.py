@@ -63,23 +63,6 @@ def test_missing_table_is_not_an_empty_table():
     assert caught.value.hint == "Record with `gpuprof record`, which keeps every activity."
 
 
-def test_tables_in_memory_are_queried_by_name():
-    profile = Profile(ORIGIN, {"kernels": TWO_KERNELS})
-
-    result = profile.query("SELECT sum(end_ns - start_ns)::BIGINT AS total_ns FROM kernels")
-
-    assert result.to_pylist() == [{"total_ns": 25}]
-
-
-def test_a_query_finds_tables_however_it_spells_them_and_can_list_them():
-    sources = {"kernels": TWO_KERNELS, "memcpys": schema.MEMCPYS.empty()}
-    profile = Profile(ORIGIN, sources)
-
-    assert profile.query("SELECT count(*) AS n FROM KERNELS").to_pylist() == [{"n": 2}]
-    listed = profile.query("SHOW TABLES").column("name").to_pylist()
-    assert {*listed} == {*sources, "copies", "copies_by_device"}
-
-
 def test_a_table_has_the_columns_of_the_schema_and_is_sorted_by_start():
     profile = of_file(
         {"s": [7, 3], "e": [9, 4], "n": ["late", "early"]}, start_ns="s", end_ns="e", name="n"
@@ -187,47 +170,18 @@ def test_what_fails_on_the_second_thread_fails_where_it_is_asked_for():
     assert [thread is threading.main_thread() for thread in threads] == [False, True]
 
 
-NAMED = of_file(
-    {"s": [0, 5, 7], "e": [4, 9, 8], "number": [2, 1, 2]},
-    names=lambda: Names([1, 2, 3], {"name": ["a", "nccl_kernel", "c"]}),
-    start_ns="s",
-    end_ns="e",
-    name_id="number",
-)
+def test_a_fact_of_a_name_that_the_file_numbers_comes_with_every_row():
+    profile = of_file(
+        {"s": [0, 5, 7], "e": [4, 9, 8], "number": [2, 1, 2]},
+        names=lambda: Names([1, 2, 3], {"name": ["a", "nccl_kernel", "c"]}),
+        start_ns="s",
+        end_ns="e",
+        name_id="number",
+    )
 
+    found = profile.query("SELECT is_communication AS found FROM kernels ORDER BY start_ns")
 
-@pytest.mark.parametrize(
-    "profile",
-    [
-        pytest.param(NAMED, id="numbered-by-the-file"),
-        pytest.param(
-            Profile(
-                ORIGIN,
-                {
-                    "kernels": schema.KERNELS.table(
-                        [
-                            {"start_ns": s, "end_ns": s + 1, "name": name}
-                            for s, name in (
-                                (0, "nccl_kernel"),
-                                (5, "a"),
-                                (7, "nccl_kernel"),
-                            )
-                        ]
-                    )
-                },
-            ),
-            id="in-memory",
-        ),
-    ],
-)
-def test_a_fact_of_the_name_comes_with_every_row(profile):
-    found = profile.query(
-        "SELECT start_ns, is_communication FROM kernels ORDER BY start_ns"
-    ).to_pylist()
-
-    assert [(row["start_ns"], row["is_communication"]) for row in found] == [
-        (0, True), (5, False), (7, True)
-    ]  # fmt: skip
+    assert found.column("found").to_pylist() == [True, False, True]
     assert profile.table("kernels").schema == schema.KERNELS.arrow
 
 
@@ -255,19 +209,6 @@ WHOLE = Profile(
 
 def _starts(profile, table="kernels"):
     return profile.table(table).column("start_ns").to_pylist()
-
-
-@pytest.mark.parametrize(
-    ("windows", "expected"),
-    [
-        pytest.param(((5, 15),), [5, 10], id="half-open"),
-        pytest.param(((0, 1), (15, 16)), [0, 15], id="two-windows"),
-        pytest.param((), [], id="no-window-no-rows"),
-        pytest.param(None, [0, 5, 10, 15], id="all-times"),
-    ],
-)
-def test_activities_belong_to_the_window_they_start_in(windows, expected):
-    assert _starts(WHOLE.restricted(Selection(windows))) == expected
 
 
 @given(borders=st.sets(st.integers(-20, 200), max_size=60), starts=st.lists(st.integers(-30, 210)))
@@ -343,12 +284,6 @@ def test_a_window_has_no_summary_of_the_whole_recording():
     assert part.table("devices").num_rows == 2
     assert part.unrestricted is WHOLE
     assert part.restricted(Selection()).unrestricted is WHOLE
-
-
-def test_a_part_can_look_back_at_the_whole():
-    part = WHOLE.restricted(Selection(((5, 15),)))
-
-    assert (len(_starts(part)), len(_starts(part.unrestricted))) == (2, 4)
 
 
 def test_a_part_with_a_table_of_its_own_does_not_change_the_whole():

@@ -3,7 +3,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from recordings import DUAL, PUBLISHED_DUAL, SINGLE, copy, kernel, summary, trace
+from recordings import DUAL, PUBLISHED_DUAL, copy, kernel, summary, trace
 from tensorflow_runs import copy as tensor_copy
 from tensorflow_runs import document, written
 
@@ -36,16 +36,6 @@ def test_a_trace_answers_what_a_summary_cannot():
     profile = trace(kernels=[kernel("a", 0, 5, device_id=0)], memcpys=[copy("HtoD", 3, 9)])
 
     assert report(profile).tables["breakdown"] is not None
-
-
-def test_an_excerpt_is_named_one():
-    notes = report(summary(*PUBLISHED_DUAL)).notes
-
-    assert notes[0] == ("Excerpt: rows listed 10.1 s, implied total 50.3 s of GPU activities.")
-
-
-def test_a_whole_summary_is_no_excerpt():
-    assert "Excerpt" not in " ".join(report(summary(*SINGLE)).notes)
 
 
 def test_doubts_of_tool_and_reader_come_first_in_their_own_words():

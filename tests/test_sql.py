@@ -84,21 +84,6 @@ def test_a_statement_may_read_any_part_of_a_recording(sql, answer):
     assert query(RECORDING, sql)[1] == answer
 
 
-def test_only_columns_that_a_statement_reads_are_read(monkeypatch):
-    asked = []
-    original = type(RECORDING).arrow
-
-    def arrow(*of, **options):
-        asked.append(of[1:])
-        return original(*of, **options)
-
-    monkeypatch.setattr(type(RECORDING), "arrow", arrow)
-
-    query(RECORDING, "SELECT max(end_ns) FROM kernels WHERE name = 'add'")
-
-    assert asked == [("kernels", ["end_ns", "name"])]
-
-
 def test_every_documented_table_and_column_can_be_named():
     listed = gpuprof("formats", "--schema").stdout.split("\n\n")
     recording = trace(**{name: [] for name in schema.BY_NAME})

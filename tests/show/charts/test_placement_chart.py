@@ -127,14 +127,6 @@ def test_four_devices_stand_around_the_one_that_copies_most():
     ]
 
 
-def test_the_picture_is_drawn_from_a_recording(tmp_path):
-    picture = tmp_path / "placement.svg"
-    completed = gpuprof("plot", "placement", SAMPLES / "deepconn-dual.json", "-o", picture)
-
-    assert completed.returncode == 0, completed.stderr
-    assert picture.read_text().startswith("<?xml")
-
-
 def test_a_recording_without_tensorflow_says_that_it_cannot_tell(tmp_path):
     sample = ROOT / "sample_logs" / "nvprof" / "published" / "dual.txt"
     completed = gpuprof("plot", "placement", sample, "-o", tmp_path / "placement.svg")
