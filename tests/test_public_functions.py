@@ -68,81 +68,64 @@ def test_a_report_of_several_files_is_that_of_all_their_processes(tmp_path):
     assert source == tmp_path
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        pytest.param(
-            lambda: gpuprof.read_profile(None),
-            "a recording is a path, several paths or a Profile, not NoneType",
-            id="read-none",
-        ),
-        pytest.param(
-            lambda: gpuprof.report(7),
-            "a recording is a path, several paths or a Profile, not int",
-            id="report-number",
-        ),
-        pytest.param(
-            lambda: gpuprof.report(bytes(SINGLE)),
-            "a recording is a path, several paths or a Profile, not bytes",
-            id="report-bytes",
-        ),
-        pytest.param(
-            lambda: gpuprof.read_profile([SINGLE, 3]),
-            "a path is text or a path object, not int",
-            id="read-list",
-        ),
-        pytest.param(
-            lambda: gpuprof.report(SINGLE, "totals"),
-            'table names must be a list, as in ["totals"]',
-            id="report-name",
-        ),
-        pytest.param(
-            lambda: gpuprof.report(SINGLE, [1]),
-            "a table name must be text, not int",
-            id="report-names",
-        ),
-        pytest.param(
-            lambda: gpuprof.compare([SINGLE, 5]),
-            "a recording must be a path, a Profile or (label, path or Profile), not int",
-            id="compare-number",
-        ),
-        pytest.param(
-            lambda: gpuprof.compare([SINGLE, ("a", "b", "c")]),
-            "a recording must be a path, a Profile or (label, path or Profile), not tuple",
-            id="compare-triple",
-        ),
-        pytest.param(
-            lambda: gpuprof.compare([SINGLE, (1, DUAL_LOG)]),
-            "a recording must be a path, a Profile or (label, path or Profile), not tuple",
-            id="compare-label",
-        ),
-        pytest.param(
-            lambda: gpuprof.compare([SINGLE, DUAL_LOG], baseline=1),
-            "the baseline must be a label, not int",
-            id="compare-baseline",
-        ),
-        pytest.param(
-            lambda: gpuprof.compare([SINGLE, DUAL_LOG], epoch_seconds={"single": "20"}),
-            "epoch seconds of single must be a number, not str",
-            id="compare-seconds",
-        ),
-        pytest.param(
-            lambda: gpuprof.compare([SINGLE, DUAL_LOG], epoch_seconds=[20, 22]),
-            "epoch_seconds must map labels to seconds, not be list",
-            id="compare-seconds-list",
-        ),
-        pytest.param(
-            lambda: gpuprof.epoch("first").__enter__(),
-            "the number of an epoch or step must be an integer, not str",
-            id="epoch",
-        ),
-        pytest.param(
-            lambda: gpuprof.step(1.5).__enter__(),
-            "the number of an epoch or step must be an integer, not float",
-            id="step",
-        ),
-    ],
-)
+REFUSED = {
+    "read-none": (
+        lambda: gpuprof.read_profile(None),
+        "a recording is a path, several paths or a Profile, not NoneType",
+    ),
+    "report-number": (
+        lambda: gpuprof.report(7),
+        "a recording is a path, several paths or a Profile, not int",
+    ),
+    "report-bytes": (
+        lambda: gpuprof.report(bytes(SINGLE)),
+        "a recording is a path, several paths or a Profile, not bytes",
+    ),
+    "read-list": (
+        lambda: gpuprof.read_profile([SINGLE, 3]),
+        "a path is text or a path object, not int",
+    ),
+    "report-name": (
+        lambda: gpuprof.report(SINGLE, "totals"),
+        'table names must be a list, as in ["totals"]',
+    ),
+    "report-names": (lambda: gpuprof.report(SINGLE, [1]), "a table name must be text, not int"),
+    "compare-number": (
+        lambda: gpuprof.compare([SINGLE, 5]),
+        "a recording must be a path, a Profile or (label, path or Profile), not int",
+    ),
+    "compare-triple": (
+        lambda: gpuprof.compare([SINGLE, ("a", "b", "c")]),
+        "a recording must be a path, a Profile or (label, path or Profile), not tuple",
+    ),
+    "compare-label": (
+        lambda: gpuprof.compare([SINGLE, (1, DUAL_LOG)]),
+        "a recording must be a path, a Profile or (label, path or Profile), not tuple",
+    ),
+    "compare-baseline": (
+        lambda: gpuprof.compare([SINGLE, DUAL_LOG], baseline=1),
+        "the baseline must be a label, not int",
+    ),
+    "compare-seconds": (
+        lambda: gpuprof.compare([SINGLE, DUAL_LOG], epoch_seconds={"single": "20"}),
+        "epoch seconds of single must be a number, not str",
+    ),
+    "compare-seconds-list": (
+        lambda: gpuprof.compare([SINGLE, DUAL_LOG], epoch_seconds=[20, 22]),
+        "epoch_seconds must map labels to seconds, not be list",
+    ),
+    "epoch": (
+        lambda: gpuprof.epoch("first").__enter__(),
+        "the number of an epoch or step must be an integer, not str",
+    ),
+    "step": (
+        lambda: gpuprof.step(1.5).__enter__(),
+        "the number of an epoch or step must be an integer, not float",
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "message"), REFUSED.values(), ids=REFUSED)
 def test_arguments_of_other_types_are_refused_by_name(call, message):
     with pytest.raises(TypeError) as caught:
         call()

@@ -6,42 +6,37 @@ from hypothesis import strategies as st
 
 from gpuprof.base.short_texts import shortened, shortened_apart
 
+CUT = {
+    "those-that-fit": (["conv", "dense"], 12, ["conv", "dense"]),
+    "at-the-end-without-the-type": (
+        ["void cudnn::convolve<float>(int)", "sgemm_largek_lds64(float*)"],
+        16,
+        ["cudnn::convolv..", "sgemm_largek_l.."],
+    ),
+    "variants-of-one-template": (
+        [
+            "void at::native::elementwise_kernel<4, at::AddFunctor<float>>(int)",
+            "void at::native::elementwise_kernel<4, at::MulFunctor<float>>(int)",
+        ],
+        20,
+        ["at::n..AddFunctor<..", "at::n..MulFunctor<.."],
+    ),
+    "a-number-in-a-long-word": (
+        [f"sm90_xmma_gemm_tilesize{n}x128x64_stage3_cublas" for n in (64, 128)],
+        14,
+        ["sm9..size64x..", "sm9..size128.."],
+    ),
+    "one-begins-with-the-other-and-one-is-there-twice": (
+        ["kernel_of_layer_number_one" + end for end in ("", "_b", "_b")],
+        14,
+        ["ker.._one", "ker.._one_b", "ker.._one_b"],
+    ),
+    "lengths": (["x" * 99, "x" * 98], 12, ["xxx..xxxxx", "xxx..xxxx"]),
+    "nothing-to-see": (["x" * 97, "x" * 98, "x" * 99], 12, None),
+}
 
-@pytest.mark.parametrize(
-    ("names", "width", "shown"),
-    [
-        pytest.param(["conv", "dense"], 12, ["conv", "dense"], id="those-that-fit"),
-        pytest.param(
-            ["void cudnn::convolve<float>(int)", "sgemm_largek_lds64(float*)"],
-            16,
-            ["cudnn::convolv..", "sgemm_largek_l.."],
-            id="at-the-end-without-the-type",
-        ),
-        pytest.param(
-            [
-                "void at::native::elementwise_kernel<4, at::AddFunctor<float>>(int)",
-                "void at::native::elementwise_kernel<4, at::MulFunctor<float>>(int)",
-            ],
-            20,
-            ["at::n..AddFunctor<..", "at::n..MulFunctor<.."],
-            id="variants-of-one-template",
-        ),
-        pytest.param(
-            [f"sm90_xmma_gemm_tilesize{n}x128x64_stage3_cublas" for n in (64, 128)],
-            14,
-            ["sm9..size64x..", "sm9..size128.."],
-            id="a-number-in-a-long-word",
-        ),
-        pytest.param(
-            ["kernel_of_layer_number_one" + end for end in ("", "_b", "_b")],
-            14,
-            ["ker.._one", "ker.._one_b", "ker.._one_b"],
-            id="one-begins-with-the-other-and-one-is-there-twice",
-        ),
-        pytest.param(["x" * 99, "x" * 98], 12, ["xxx..xxxxx", "xxx..xxxx"], id="lengths"),
-        pytest.param(["x" * 97, "x" * 98, "x" * 99], 12, None, id="nothing-to-see"),
-    ],
-)
+
+@pytest.mark.parametrize(("names", "width", "shown"), CUT.values(), ids=CUT)
 def test_names_are_cut_where_they_do_not_differ(names, width, shown):
     found = shortened_apart(names, width)
 

@@ -30,18 +30,18 @@ def _reasons(*conditions):
     return [check.reason for check in checks(_result(), [parse(text) for text in conditions])]
 
 
-@pytest.mark.parametrize(
-    ("text", "limit", "is_ratio"),
-    [
-        pytest.param("step_ns > 1.05x", 1.05, True, id="times-the-baseline"),
-        pytest.param("step_ns>=2ms", 2e6, False, id="milliseconds"),
-        pytest.param("step_ns > 2000", 2000, False, id="base-unit"),
-        pytest.param("seconds_per_epoch < 500ms", 0.5, False, id="seconds-column"),
-        pytest.param("peer_transfer_bytes > 1.5GB", 1.5e9, False, id="bytes"),
-        pytest.param("peer_share > 10 %", 0.1, False, id="percent"),
-        pytest.param("kernel_calls <= 1e3", 1000, False, id="exponent"),
-    ],
-)
+CONDITIONS = {
+    "times-the-baseline": ("step_ns > 1.05x", 1.05, True),
+    "milliseconds": ("step_ns>=2ms", 2e6, False),
+    "base-unit": ("step_ns > 2000", 2000, False),
+    "seconds-column": ("seconds_per_epoch < 500ms", 0.5, False),
+    "bytes": ("peer_transfer_bytes > 1.5GB", 1.5e9, False),
+    "percent": ("peer_share > 10 %", 0.1, False),
+    "exponent": ("kernel_calls <= 1e3", 1000, False),
+}
+
+
+@pytest.mark.parametrize(("text", "limit", "is_ratio"), CONDITIONS.values(), ids=CONDITIONS)
 def test_a_condition_is_read(text, limit, is_ratio):
     condition = parse(text)
 
@@ -49,60 +49,43 @@ def test_a_condition_is_read(text, limit, is_ratio):
     assert condition.is_ratio == is_ratio
 
 
-@pytest.mark.parametrize(
-    ("text", "message", "hint"),
-    [
-        pytest.param(
-            "exposed_transfer_shar > 0.1",
-            '"exposed_transfer_shar > 0.1": there is no metric exposed_transfer_shar',
-            "Did you mean exposed_transfer_share or exposed_transfer_ns or transfer_share?",
-            id="near",
-        ),
-        pytest.param(
-            "Exposed > 1",
-            '"Exposed > 1": there is no metric Exposed',
-            "Did you mean exposed_transfer_ns or exposed_transfer_share or"
-            " exposed_communication_ns?",
-            id="a-part",
-        ),
-        pytest.param(
-            "zzz > 1",
-            '"zzz > 1": there is no metric zzz',
-            "`gpuprof formats --schema` lists them.",
-            id="far",
-        ),
-        pytest.param(
-            "variant > 1",
-            '"variant > 1": there is no metric variant',
-            "`gpuprof formats --schema` lists them.",
-            id="text-column",
-        ),
-        pytest.param(
-            "step_ns == 1",
-            '"step_ns == 1" is not a condition',
-            EXAMPLE,
-            id="operator",
-        ),
-        pytest.param(
-            "step_ns > nan",
-            '"step_ns > nan" is not a condition',
-            EXAMPLE,
-            id="nan",
-        ),
-        pytest.param(
-            "peer_share > 10ms",
-            '"peer_share > 10ms": peer_share has no unit "ms"',
-            "It may have: %, x.",
-            id="unit",
-        ),
-        pytest.param(
-            "step_ns > 5%",
-            '"step_ns > 5%": step_ns has no unit "%"',
-            "It may have: ns, us, µs, μs, ms, s, x.",
-            id="percent-of-a-time",
-        ),
-    ],
-)
+REFUSED = {
+    "near": (
+        "exposed_transfer_shar > 0.1",
+        '"exposed_transfer_shar > 0.1": there is no metric exposed_transfer_shar',
+        "Did you mean exposed_transfer_share or exposed_transfer_ns or transfer_share?",
+    ),
+    "a-part": (
+        "Exposed > 1",
+        '"Exposed > 1": there is no metric Exposed',
+        "Did you mean exposed_transfer_ns or exposed_transfer_share or exposed_communication_ns?",
+    ),
+    "far": (
+        "zzz > 1",
+        '"zzz > 1": there is no metric zzz',
+        "`gpuprof formats --schema` lists them.",
+    ),
+    "text-column": (
+        "variant > 1",
+        '"variant > 1": there is no metric variant',
+        "`gpuprof formats --schema` lists them.",
+    ),
+    "operator": ("step_ns == 1", '"step_ns == 1" is not a condition', EXAMPLE),
+    "nan": ("step_ns > nan", '"step_ns > nan" is not a condition', EXAMPLE),
+    "unit": (
+        "peer_share > 10ms",
+        '"peer_share > 10ms": peer_share has no unit "ms"',
+        "It may have: %, x.",
+    ),
+    "percent-of-a-time": (
+        "step_ns > 5%",
+        '"step_ns > 5%": step_ns has no unit "%"',
+        "It may have: ns, us, µs, μs, ms, s, x.",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "message", "hint"), REFUSED.values(), ids=REFUSED)
 def test_what_is_no_condition_is_refused(text, message, hint):
     with pytest.raises(UsageError) as caught:
         parse(text)

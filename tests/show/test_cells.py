@@ -42,22 +42,20 @@ def test_a_value_is_shown_as_what_its_column_says_that_it_is(column, value, show
     assert cell(column, value) == shown
 
 
-@pytest.mark.parametrize(
-    ("labels", "shown"),
-    [
-        pytest.param(["runs/x/single.sqlite", "runs/x/dual.sqlite"], ["single", "dual"], id="path"),
-        pytest.param(["deepconn-single", "deepconn-dual"], ["single", "dual"], id="prefix"),
-        pytest.param(["single/profile", "dual/profile"], ["single", "dual"], id="suffix"),
-        pytest.param(
-            ["batch=16, gpus=1", "batch=32, gpus=1"], ["batch=16", "batch=32"], id="cells"
-        ),
-        pytest.param(["dual", "dual-colocated"], ["dual", "dual-colocated"], id="one-in-another"),
-        pytest.param(["run-1", "run-2"], ["run-1", "run-2"], id="numbers-alone-say-nothing"),
-        pytest.param(["lr_0.1", "lr_0.2"], ["lr_0.1", "lr_0.2"], id="a-part-of-a-number"),
-        pytest.param(["one"], ["one"], id="a-single-one"),
-        pytest.param([], [], id="none"),
-    ],
-)
+LABELS = {
+    "path": (["runs/x/single.sqlite", "runs/x/dual.sqlite"], ["single", "dual"]),
+    "prefix": (["deepconn-single", "deepconn-dual"], ["single", "dual"]),
+    "suffix": (["single/profile", "dual/profile"], ["single", "dual"]),
+    "cells": (["batch=16, gpus=1", "batch=32, gpus=1"], ["batch=16", "batch=32"]),
+    "one-in-another": (["dual", "dual-colocated"], ["dual", "dual-colocated"]),
+    "numbers-alone-say-nothing": (["run-1", "run-2"], ["run-1", "run-2"]),
+    "a-part-of-a-number": (["lr_0.1", "lr_0.2"], ["lr_0.1", "lr_0.2"]),
+    "a-single-one": (["one"], ["one"]),
+    "none": ([], []),
+}
+
+
+@pytest.mark.parametrize(("labels", "shown"), LABELS.values(), ids=LABELS)
 def test_labels_are_shown_without_what_all_have_in_common(labels, shown):
     assert list(without_common_ends(labels).values()) == shown
 

@@ -20,29 +20,28 @@ ROW = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("columns", "end"),
-    [
-        pytest.param({}, "(saves at most 20.0 %; --table breakdown).", id="a bound"),
-        pytest.param(
-            {"predicted_win_ns": 9, "win": "9 ns (9.0 %) without them", "change": "drop=a|b"},
+WON = {
+    "a bound": ({}, "(saves at most 20.0 %; --table breakdown)."),
+    "a replay": (
+        {"predicted_win_ns": 9, "win": "9 ns (9.0 %) without them", "change": "drop=a|b"},
+        (
             "Can save 9 ns (9.0 %) without them (gpuprof predict --what 'drop=a|b'; --table"
-            " breakdown).",
-            id="a replay",
+            " breakdown)."
         ),
-        pytest.param(
-            {"change": "balance"},
-            "(saves at most 20.0 %; gpuprof predict --what balance; --table breakdown).",
-            id="a replay that can be asked for",
-        ),
-        pytest.param(
-            {"change": f"drop={'x' * 80}"},
-            "(saves at most 20.0 %; --table breakdown).",
-            id="a change too long for a sentence",
-        ),
-        pytest.param({"win_ns": 0, "win_share": 0.0}, "(--table breakdown).", id="nothing"),
-    ],
-)
+    ),
+    "a replay that can be asked for": (
+        {"change": "balance"},
+        "(saves at most 20.0 %; gpuprof predict --what balance; --table breakdown).",
+    ),
+    "a change too long for a sentence": (
+        {"change": f"drop={'x' * 80}"},
+        "(saves at most 20.0 %; --table breakdown).",
+    ),
+    "nothing": ({"win_ns": 0, "win_share": 0.0}, "(--table breakdown)."),
+}
+
+
+@pytest.mark.parametrize(("columns", "end"), WON.values(), ids=WON)
 def test_what_can_be_won_stands_after_what_to_try(columns, end):
     result = Report(
         Origin(Path("t.sqlite"), "drawn", "by hand"),

@@ -78,59 +78,58 @@ def test_replacing_needs_force(project):
     assert [entry.name for entry in (place / "main").iterdir()] == ["run-1.gpuprof"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "status", "stderr"),
-    [
-        pytest.param(
-            ["baseline", "show", "mian"],
-            1,
-            "Error: there is no baseline mian\nHint: Baselines: main.\n",
-            id="unknown",
-        ),
-        pytest.param(
-            ["baseline", "save", "../up", SINGLE],
-            2,
+REFUSED = {
+    "unknown": (
+        ["baseline", "show", "mian"],
+        1,
+        "Error: there is no baseline mian\nHint: Baselines: main.\n",
+    ),
+    "name-is-a-path": (
+        ["baseline", "save", "../up", SINGLE],
+        2,
+        (
             'Error: "../up" is not a valid name for a baseline\n'
-            "Hint: Use up to 100 letters, digits, dots, dashes, + and underscores.\n",
-            id="name-is-a-path",
+            "Hint: Use up to 100 letters, digits, dots, dashes, + and underscores.\n"
         ),
-        pytest.param(
-            ["baseline", "save", "other", "none.txt"],
-            1,
-            "Error: none.txt: no such file\n",
-            id="no-run",
-        ),
-        pytest.param(
-            ["baseline", "save", "other", SINGLE, SINGLE],
-            2,
+    ),
+    "no-run": (["baseline", "save", "other", "none.txt"], 1, "Error: none.txt: no such file\n"),
+    "one-run-twice": (
+        ["baseline", "save", "other", SINGLE, SINGLE],
+        2,
+        (
             "Error: baseline other is given to single.txt twice; repeats must be different"
             " recordings\n"
-            "Hint: Give each recording once, or use another label.\n",
-            id="one-run-twice",
+            "Hint: Give each recording once, or use another label.\n"
         ),
-        pytest.param(
-            ["compare", "mian", DUAL],
-            1,
+    ),
+    "nearly-a-baseline": (
+        ["compare", "mian", DUAL],
+        1,
+        (
             "Error: mian: no such file, and no baseline is saved under this name\n"
-            "Hint: Did you mean main?\n",
-            id="nearly-a-baseline",
+            "Hint: Did you mean main?\n"
         ),
-        pytest.param(
-            ["compare", DUAL, "--baseline", "mian"],
-            2,
+    ),
+    "nearly-a-baseline-by-option": (
+        ["compare", DUAL, "--baseline", "mian"],
+        2,
+        (
             "Error: no recording has the label mian, and no baseline is saved under this name\n"
-            "Hint: Labels: dual. Baselines: main.\n",
-            id="nearly-a-baseline-by-option",
+            "Hint: Labels: dual. Baselines: main.\n"
         ),
-        pytest.param(
-            ["compare", SINGLE, DUAL, "--baseline", "none"],
-            2,
+    ),
+    "neither-label-nor-saved": (
+        ["compare", SINGLE, DUAL, "--baseline", "none"],
+        2,
+        (
             "Error: no recording has the label none, and no baseline is saved under this name\n"
-            "Hint: Labels: single, dual. Baselines: main.\n",
-            id="neither-label-nor-saved",
+            "Hint: Labels: single, dual. Baselines: main.\n"
         ),
-    ],
-)
+    ),
+}
+
+
+@pytest.mark.parametrize(("arguments", "status", "stderr"), REFUSED.values(), ids=REFUSED)
 def test_what_does_not_fit_is_refused_and_nothing_is_kept(project, arguments, status, stderr):
     _run(project, "baseline", "save", "main", SINGLE)
 

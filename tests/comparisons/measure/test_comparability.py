@@ -46,67 +46,63 @@ def test_a_maker_before_the_model_is_the_same_gpu():
     assert "gpu" in _rows(_recording(gpu=first), _recording(gpu="NVIDIA A100-SXM4-80GB"))
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "aspect", "warning"),
-    [
-        pytest.param(
-            _recording("python train.py --batch-size 64"),
-            _recording("python other.py --batch-size 64"),
-            "script",
-            "Scripts differ: train.py in a, other.py in b.",
-            id="script",
-        ),
-        pytest.param(
-            _recording("python train.py --batch-size 64"),
-            _recording("python train.py --batch-size=128"),
-            "batch",
-            "Batch sizes differ: 64 in a, 128 in b.",
-            id="batch",
-        ),
-        pytest.param(
-            _recording(gpu="Tesla K80"),
-            _recording(gpu="NVIDIA H100"),
-            "gpu",
-            "GPU models differ: Tesla K80 in a, NVIDIA H100 in b.",
-            id="gpu",
-        ),
-        pytest.param(
-            _recording(gpu="H100", clock=1_980_000_000),
-            _recording(gpu="H100", clock=1_755_000_000),
-            "clock",
-            "Maximum clocks differ: 1980 MHz in a, 1755 MHz in b.",
-            id="clock",
-        ),
-        pytest.param(
-            _recording(),
-            _recording(tool="nvprof"),
-            "tool",
-            "Profilers differ: nsys in a, nvprof in b.",
-            id="tool",
-        ),
-        pytest.param(
-            _recording(tool_version="2020.5.1.85", exporter_version="2023.4.4.54"),
-            _recording(tool_version="2023.4.4.54", exporter_version="2023.4.4.54"),
-            "tool",
-            "Profilers differ: nsys 2020.5.1.85 in a, nsys 2023.4.4.54 in b.",
-            id="version-exported-by-one",
-        ),
-        pytest.param(
-            _recording(tool_version="2024.5.1"),
-            _recording(tool_version="2024.5.11.113"),
-            "tool",
-            "Profilers differ: nsys 2024.5.1 in a, nsys 2024.5.11.113 in b.",
-            id="version-told-in-part",
-        ),
-        pytest.param(
-            _recording(),
-            _recording(grid=2),
-            "shapes",
+DIFFERENT = {
+    "script": (
+        _recording("python train.py --batch-size 64"),
+        _recording("python other.py --batch-size 64"),
+        "script",
+        "Scripts differ: train.py in a, other.py in b.",
+    ),
+    "batch": (
+        _recording("python train.py --batch-size 64"),
+        _recording("python train.py --batch-size=128"),
+        "batch",
+        "Batch sizes differ: 64 in a, 128 in b.",
+    ),
+    "gpu": (
+        _recording(gpu="Tesla K80"),
+        _recording(gpu="NVIDIA H100"),
+        "gpu",
+        "GPU models differ: Tesla K80 in a, NVIDIA H100 in b.",
+    ),
+    "clock": (
+        _recording(gpu="H100", clock=1_980_000_000),
+        _recording(gpu="H100", clock=1_755_000_000),
+        "clock",
+        "Maximum clocks differ: 1980 MHz in a, 1755 MHz in b.",
+    ),
+    "tool": (
+        _recording(),
+        _recording(tool="nvprof"),
+        "tool",
+        "Profilers differ: nsys in a, nvprof in b.",
+    ),
+    "version-exported-by-one": (
+        _recording(tool_version="2020.5.1.85", exporter_version="2023.4.4.54"),
+        _recording(tool_version="2023.4.4.54", exporter_version="2023.4.4.54"),
+        "tool",
+        "Profilers differ: nsys 2020.5.1.85 in a, nsys 2023.4.4.54 in b.",
+    ),
+    "version-told-in-part": (
+        _recording(tool_version="2024.5.1"),
+        _recording(tool_version="2024.5.11.113"),
+        "tool",
+        "Profilers differ: nsys 2024.5.1 in a, nsys 2024.5.11.113 in b.",
+    ),
+    "shapes": (
+        _recording(),
+        _recording(grid=2),
+        "shapes",
+        (
             "Kernels that take 94.7 % of a's kernel time run with other launch shapes in b, so"
-            " their calls do not compare. The batch size may differ, or the work may be split.",
-            id="shapes",
+            " their calls do not compare. The batch size may differ, or the work may be split."
         ),
-    ],
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "aspect", "warning"), DIFFERENT.values(), ids=DIFFERENT
 )
 def test_what_differs_is_named(first, second, aspect, warning):
     mismatch = _rows(first, second)[aspect]
@@ -114,22 +110,17 @@ def test_what_differs_is_named(first, second, aspect, warning):
     assert (mismatch["warning"], mismatch["is_known"]) == (warning, True)
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        pytest.param(
-            {"tool_version": "2024.5.1.113", "exporter_version": "2024.5.1.113"},
-            {"tool_version": "2024.5.1.113", "exporter_version": "2025.3.1.90"},
-            id="exporters",
-        ),
-        pytest.param(
-            {"tool_version": "2024.5.1"}, {"tool_version": "2024.5.1.113"}, id="told-in-part"
-        ),
-        pytest.param(
-            {"exporter_version": "2023.4.4.54"}, {"tool_version": "2024.5.1"}, id="not-told"
-        ),
-    ],
-)
+SAME_VERSIONS = {
+    "exporters": (
+        {"tool_version": "2024.5.1.113", "exporter_version": "2024.5.1.113"},
+        {"tool_version": "2024.5.1.113", "exporter_version": "2025.3.1.90"},
+    ),
+    "told-in-part": ({"tool_version": "2024.5.1"}, {"tool_version": "2024.5.1.113"}),
+    "not-told": ({"exporter_version": "2023.4.4.54"}, {"tool_version": "2024.5.1"}),
+}
+
+
+@pytest.mark.parametrize(("first", "second"), SAME_VERSIONS.values(), ids=SAME_VERSIONS)
 def test_versions_that_are_not_known_to_differ_are_not_mentioned(first, second):
     assert "tool" not in _rows(_recording(**first), _recording(**second))
 
@@ -206,38 +197,27 @@ def test_warnings_of_many_candidates_are_one_sentence():
     assert notes[1] == "Scripts and batch sizes were not compared: not every recording states them."
 
 
-@pytest.mark.parametrize(
-    ("command", "name", "size"),
-    [
-        pytest.param("python -u runs/train.py -b 32 --lr 1", "train.py", "32", id="short-option"),
-        pytest.param("./a.out", "a.out", None, id="program"),
-        pytest.param("torchrun --standalone train.py", "train.py", None, id="launcher"),
-        pytest.param("torchrun --nproc-per-node 2 a/train.py", "train.py", None, id="processes"),
-        pytest.param("env A=1 nsys profile -o x python train.py", "train.py", None, id="profiler"),
-        pytest.param("python -m lab.train batch_size=8", "lab.train", "8", id="module"),
-        pytest.param("train.py trainer.batch-size=8", "train.py", "8", id="configuration"),
-        pytest.param(
-            "train.py --per_device_eval_batch_size 64 --per_device_train_batch_size 8",
-            "train.py",
-            "8",
-            id="hugging-face",
-        ),
-        pytest.param(
-            "train.py --micro-batch-size 4 --global-batch-size=16",
-            "train.py",
-            "4 and 16",
-            id="megatron",
-        ),
-        pytest.param(
-            "train.py --batches 8 --adam-b 2 --dynamic-batch --x",
-            "train.py",
-            None,
-            id="other-options",
-        ),
-        pytest.param("python train.py --name 'unclosed", "train.py", None, id="quote"),
-        pytest.param(None, None, None, id="unknown"),
-    ],
-)
+COMMANDS = {
+    "short-option": ("python -u runs/train.py -b 32 --lr 1", "train.py", "32"),
+    "program": ("./a.out", "a.out", None),
+    "launcher": ("torchrun --standalone train.py", "train.py", None),
+    "processes": ("torchrun --nproc-per-node 2 a/train.py", "train.py", None),
+    "profiler": ("env A=1 nsys profile -o x python train.py", "train.py", None),
+    "module": ("python -m lab.train batch_size=8", "lab.train", "8"),
+    "configuration": ("train.py trainer.batch-size=8", "train.py", "8"),
+    "hugging-face": (
+        "train.py --per_device_eval_batch_size 64 --per_device_train_batch_size 8",
+        "train.py",
+        "8",
+    ),
+    "megatron": ("train.py --micro-batch-size 4 --global-batch-size=16", "train.py", "4 and 16"),
+    "other-options": ("train.py --batches 8 --adam-b 2 --dynamic-batch --x", "train.py", None),
+    "quote": ("python train.py --name 'unclosed", "train.py", None),
+    "unknown": (None, None, None),
+}
+
+
+@pytest.mark.parametrize(("command", "name", "size"), COMMANDS.values(), ids=COMMANDS)
 def test_script_and_batch_of_a_command(command, name, size):
     variant = Measurements({}).variant("a", [ComparedSteps(_recording(command))])
 

@@ -229,15 +229,15 @@ def test_the_share_of_what_did_not_change_has_no_sign():
     assert {str(row["share"]) for row in rows if row["part"] == "kernels_common"} == {"0.0"}
 
 
-@pytest.mark.parametrize(
-    ("kernel_ns", "idle_ns", "share"),
-    [
-        pytest.param(19, -18, None, id="cancel-out"),
-        pytest.param(40, -3, None, id="cancel-in-part"),
-        pytest.param(40, -1, 40 / 39, id="next-to-nothing"),
-        pytest.param(40, 10, 0.8, id="together"),
-    ],
-)
+CANCELLED = {
+    "cancel-out": (19, -18, None),
+    "cancel-in-part": (40, -3, None),
+    "next-to-nothing": (40, -1, 40 / 39),
+    "together": (40, 10, 0.8),
+}
+
+
+@pytest.mark.parametrize(("kernel_ns", "idle_ns", "share"), CANCELLED.values(), ids=CANCELLED)
 def test_shares_of_what_cancels_out_are_not_told(kernel_ns, idle_ns, share):
     base = draw(kernels=[_memcpy("conv", 0, 10), _memcpy("end", 100, 110)])
     end = 100 + kernel_ns + idle_ns
