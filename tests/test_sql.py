@@ -72,7 +72,7 @@ def test_a_query_answers_as_the_tables_say():
             id="columns",
         ),
         pytest.param("WITH kernels AS (SELECT 1 AS a) SELECT a FROM kernels", [(1,)], id="with"),
-        pytest.param("SELECT name FROM Kernels WHERE Start_NS = 10", [("add",)], id="any-case"),
+        pytest.param("SELECT max(Calls) FROM Kernel_Summary", [(2,)], id="any-case"),
         pytest.param(
             "SHOW TABLES",
             [("copies",), ("copies_by_device",), ("kernels",), ("memcpys",), ("memsets",)],

@@ -14,107 +14,89 @@ from gpuprof.base.manifest import MANIFEST, Manifest
 from gpuprof.comparisons import comparison
 from gpuprof.show import Page, renderer_named
 
+EXISTS = "EMPTY exists already", "Replace it with --force, or give another name."
+# What is asked for, the status, the error and the hint.
+REFUSED = {
+    "no-variants": (
+        ["--baseline", "x"],
+        2,
+        "a comparison needs two recordings, and none is given",
+        "Name them: gpuprof compare single.sqlite dual.sqlite",
+    ),
+    "one-variant": (
+        [SINGLE],
+        2,
+        "a comparison needs two variants, and one is given: single",
+        "Add another recording, or look at this one with `gpuprof report`.",
+    ),
+    "one-label-for-all": (
+        ["--label", f"a={SINGLE}", "--label", f"a={DUAL}"],
+        2,
+        "a comparison needs two variants, and one is given: a",
+        "Recordings with the same label are repeats. Add another label or a baseline.",
+    ),
+    "twice-the-same-run": (
+        ["--label", f"a={SINGLE}", "--label", f"a={SINGLE}"],
+        2,
+        "label a is given to single.txt twice; repeats must be different recordings",
+        "Give each recording once, or use another label.",
+    ),
+    "baseline-is-not-there": (
+        [SINGLE, DUAL, "--baseline", "dula"],
+        2,
+        "no recording has the label dula, and no baseline is saved under this name",
+        "Labels: single, dual.",
+    ),
+    "baseline-of-one-is-not-there": (
+        [SINGLE, "--baseline", "main"],
+        2,
+        "no recording has the label main, and no baseline is saved under this name",
+        "Labels: single.",
+    ),
+    "baseline-is-a-file": (
+        [SINGLE, "--baseline", DUAL],
+        2,
+        f"no recording has the label {DUAL}, and no baseline is saved under this name",
+        "To compare with a recording, give it as the first of FILES.",
+    ),
+    "empty-file": (
+        [SINGLE, "EMPTY"],
+        1,
+        "EMPTY is empty",
+        "Was the recording cut off, or the disk full?",
+    ),
+    "nan-seconds": (
+        [SINGLE, DUAL, "--epoch-seconds", "dual=nan"],
+        2,
+        "epoch seconds of dual must be above 0, not nan",
+        "Write it as --epoch-seconds LABEL=20.455.",
+    ),
+    "no-steps": (
+        [SINGLE, DUAL, "--skip-steps", "2"],
+        2,
+        "steps cannot be skipped: single, dual have no known steps",
+        "Mark steps with gpuprof.step() or NVTX ranges, or select ranges with --range.",
+    ),
+    "no-ranges": (
+        [SINGLE, DUAL, "--range", "step"],
+        1,
+        f"{SINGLE} has no nvtx_ranges table (read as nvprof-text)",
+        "Record with `gpuprof record`, which keeps every activity.",
+    ),
+    "junit-without-conditions": (
+        [SINGLE, DUAL, "--junit", "out.xml"],
+        2,
+        "--junit needs conditions: give at least one by --fail-if.",
+        "See `gpuprof compare --help`.",
+    ),
+    "output-exists": ([SINGLE, DUAL, "-o", "EMPTY"], 1, *EXISTS),
+    "page-exists": ([SINGLE, DUAL, "--html", "EMPTY"], 1, *EXISTS),
+    "junit-exists": ([SINGLE, DUAL, "--fail-if", "peer_share > 1", "--junit", "EMPTY"], 1, *EXISTS),
+}
 
-@pytest.mark.parametrize(
-    ("arguments", "status", "stderr"),
-    [
-        pytest.param(
-            ["--baseline", "x"],
-            2,
-            "Error: a comparison needs two recordings, and none is given\n"
-            "Hint: Name them: gpuprof compare single.sqlite dual.sqlite\n",
-            id="no-variants",
-        ),
-        pytest.param(
-            [SINGLE],
-            2,
-            "Error: a comparison needs two variants, and one is given: single\n"
-            "Hint: Add another recording, or look at this one with `gpuprof report`.\n",
-            id="one-variant",
-        ),
-        pytest.param(
-            ["--label", f"a={SINGLE}", "--label", f"a={DUAL}"],
-            2,
-            "Error: a comparison needs two variants, and one is given: a\n"
-            "Hint: Recordings with the same label are repeats. Add another label or a baseline.\n",
-            id="one-label-for-all",
-        ),
-        pytest.param(
-            ["--label", f"a={SINGLE}", "--label", f"a={SINGLE}"],
-            2,
-            "Error: label a is given to single.txt twice; repeats must be different recordings\n"
-            "Hint: Give each recording once, or use another label.\n",
-            id="twice-the-same-run",
-        ),
-        pytest.param(
-            [SINGLE, DUAL, "--baseline", "dula"],
-            2,
-            "Error: no recording has the label dula, and no baseline is saved under this name\n"
-            "Hint: Labels: single, dual.\n",
-            id="baseline-is-not-there",
-        ),
-        pytest.param(
-            [SINGLE, "--baseline", "main"],
-            2,
-            "Error: no recording has the label main, and no baseline is saved under this name\n"
-            "Hint: Labels: single.\n",
-            id="baseline-of-one-is-not-there",
-        ),
-        pytest.param(
-            [SINGLE, "--baseline", DUAL],
-            2,
-            f"Error: no recording has the label {DUAL}, and no baseline is saved under this"
-            " name\n"
-            "Hint: To compare with a recording, give it as the first of FILES.\n",
-            id="baseline-is-a-file",
-        ),
-        pytest.param(
-            [SINGLE, "EMPTY"],
-            1,
-            "Error: EMPTY is empty\nHint: Was the recording cut off, or the disk full?\n",
-            id="empty-file",
-        ),
-        pytest.param(
-            [SINGLE, DUAL, "--epoch-seconds", "dual=nan"],
-            2,
-            "Error: epoch seconds of dual must be above 0, not nan\n"
-            "Hint: Write it as --epoch-seconds LABEL=20.455.\n",
-            id="nan-seconds",
-        ),
-        pytest.param(
-            [SINGLE, DUAL, "--skip-steps", "2"],
-            2,
-            "Error: steps cannot be skipped: single, dual have no known steps\n"
-            "Hint: Mark steps with gpuprof.step() or NVTX ranges, or select ranges with --range.\n",
-            id="no-steps",
-        ),
-        pytest.param(
-            [SINGLE, DUAL, "--range", "step"],
-            1,
-            f"Error: {SINGLE} has no nvtx_ranges table (read as nvprof-text)\n"
-            "Hint: Record with `gpuprof record`, which keeps every activity.\n",
-            id="no-ranges",
-        ),
-        pytest.param(
-            [SINGLE, DUAL, "--junit", "out.xml"],
-            2,
-            "Error: --junit needs conditions: give at least one by --fail-if.\n"
-            "Hint: See `gpuprof compare --help`.\n",
-            id="junit-without-conditions",
-        ),
-        *(
-            pytest.param(
-                [SINGLE, DUAL, *option, "EMPTY"],
-                1,
-                "Error: EMPTY exists already\n"
-                "Hint: Replace it with --force, or give another name.\n",
-                id=f"output-of-{option[-1]}-exists",
-            )
-            for option in (["-o"], ["--html"], ["--fail-if", "peer_share > 1", "--junit"])
-        ),
-    ],
-)
-def test_what_cannot_be_compared_is_refused(tmp_path, arguments, status, stderr):
+
+@pytest.mark.parametrize(("arguments", "status", "error", "hint"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_compared_is_refused(tmp_path, arguments, status, error, hint):
     empty = tmp_path / "empty.txt"
     empty.touch()
     arguments_used = [str(empty) if argument == "EMPTY" else argument for argument in arguments]
@@ -122,7 +104,8 @@ def test_what_cannot_be_compared_is_refused(tmp_path, arguments, status, stderr)
     completed = gpuprof("compare", *arguments_used, cwd=tmp_path, XDG_DATA_HOME=str(tmp_path))
 
     assert (completed.returncode, completed.stdout) == (status, "")
-    assert completed.stderr == stderr.replace("EMPTY", str(empty))
+    error = error.replace("EMPTY", str(empty))
+    assert completed.stderr == f"Error: {error}\nHint: {hint}\n"
     assert list(tmp_path.iterdir()) == [empty]
 
 

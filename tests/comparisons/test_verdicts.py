@@ -50,149 +50,138 @@ def _sides(**times):
 NOTHING, KERNELS_AND_HTOD = {"kernels": 0}, {"kernels": 10 * S, "HtoD": S}
 
 
-@pytest.mark.parametrize(
-    ("sides", "verdict"),
-    [
-        pytest.param(
-            {"dual": summary(*DUAL), "single": summary(*SINGLE)},
+VERDICTS = {
+    "a-faster-candidate-takes-less": (
+        {"dual": summary(*DUAL), "single": summary(*SINGLE)},
+        (
             f"Against dual, single takes 10.8 s (21.6 %) less GPU time; {_UNKNOWN}. Kernel time is"
             " the same within 2.0 %, and almost all of the difference is PtoP: 10.1 s of 10.8 s"
-            " in single.",
-            id="a-faster-candidate-takes-less",
+            " in single."
         ),
-        pytest.param(
-            _sides(a={"kernels": 10 * S, "HtoD": S}, b={"kernels": 15 * S, "HtoD": 2 * S}),
+    ),
+    "slower-kernels": (
+        _sides(a={"kernels": 10 * S, "HtoD": S}, b={"kernels": 15 * S, "HtoD": 2 * S}),
+        (
             f"Against a, b takes 6.00 s (54.5 %) more GPU time; {_UNKNOWN}. Kernel time grows by"
             " 50.0 %, and most of the difference is kernels: 5.00 s of 6.00 s (transfers: 1.00"
-            " s) in b.",
-            id="slower-kernels",
+            " s) in b."
         ),
-        pytest.param(
-            _sides(
-                a={"kernels": 10 * S, "HtoD": S},
-                b={"kernels": 10 * S, "HtoD": 3 * S},
-                c={"kernels": 10 * S, "HtoD": S, "PtoP": 4 * S},
-            ),
+    ),
+    "different-causes-are-told-each": (
+        _sides(
+            a={"kernels": 10 * S, "HtoD": S},
+            b={"kernels": 10 * S, "HtoD": 3 * S},
+            c={"kernels": 10 * S, "HtoD": S, "PtoP": 4 * S},
+        ),
+        (
             "... Kernel time is the same within 0.0 %; almost all of the difference is HtoD, 2.00"
-            " s of 2.00 s in b; almost all of the difference is PtoP, 4.00 s of 4.00 s in c.",
-            id="different-causes-are-told-each",
+            " s of 2.00 s in b; almost all of the difference is PtoP, 4.00 s of 4.00 s in c."
         ),
-        pytest.param(
-            _sides(
-                a={"kernels": 100 * MS, "HtoD": 5 * MS}, b={"kernels": 140 * MS, "HtoD": 2 * MS}
-            ),
-            "... cancel out in b: kernels +40.0 ms, HtoD -3.00 ms.",
-            id="the-largest-of-the-other-sign-however-small",
-        ),
-        pytest.param(
-            _sides(
-                a={"kernels": 100 * MS, "HtoD": 30 * MS}, b={"kernels": 100 * MS, "DtoH": 30 * MS}
-            ),
+    ),
+    "the-largest-of-the-other-sign-however-small": (
+        _sides(a={"kernels": 100 * MS, "HtoD": 5 * MS}, b={"kernels": 140 * MS, "HtoD": 2 * MS}),
+        "... cancel out in b: kernels +40.0 ms, HtoD -3.00 ms.",
+    ),
+    "parts-that-leave-no-difference": (
+        _sides(a={"kernels": 100 * MS, "HtoD": 30 * MS}, b={"kernels": 100 * MS, "DtoH": 30 * MS}),
+        (
             f"Against a, b takes neither more nor less GPU time; {_UNKNOWN}. Kernel time is the"
             " same within 0.0 %, and parts of the difference cancel out in b: HtoD -30.0 ms, DtoH"
-            " +30.0 ms.",
-            id="parts-that-leave-no-difference",
+            " +30.0 ms."
         ),
-        *(
-            pytest.param(
-                _sides(a={"kernels": 100 * MS, "HtoD": 50 * MS}, b={"kernels": 200 * MS} | copies),
-                f"... almost all of the difference is kernels: {amounts} in b.",
-                id=f"transfers-{name}",
-            )
-            for name, copies, amounts in (
-                (
-                    "transfers-with-it",
-                    {"HtoD": 60 * MS},
-                    "100 ms of 110 ms (transfers: 10.0 ms)",
-                ),
-                ("transfers-against-it", {"HtoD": 46 * MS}, "100 ms"),
-            )
-        ),
-        pytest.param(
-            _sides(a=NOTHING, b=KERNELS_AND_HTOD),
+    ),
+    "transfers-with-it": (
+        _sides(a={"kernels": 100 * MS, "HtoD": 50 * MS}, b={"kernels": 200 * MS, "HtoD": 60 * MS}),
+        "... difference is kernels: 100 ms of 110 ms (transfers: 10.0 ms) in b.",
+    ),
+    "transfers-against-it": (
+        _sides(a={"kernels": 100 * MS, "HtoD": 50 * MS}, b={"kernels": 200 * MS, "HtoD": 46 * MS}),
+        "... almost all of the difference is kernels: 100 ms in b.",
+    ),
+    "new": (
+        _sides(a=NOTHING, b=KERNELS_AND_HTOD),
+        (
             f"Against a, b takes 11.0 s (new) more GPU time; {_UNKNOWN}. Kernel time rises from 0,"
             " and almost all of the difference is kernels: 10.0 s of 11.0 s (transfers: 1.00 s)"
-            " in b.",
-            id="new",
+            " in b."
         ),
-        pytest.param(
-            _sides(a=KERNELS_AND_HTOD, b=NOTHING),
+    ),
+    "gone": (
+        _sides(a=KERNELS_AND_HTOD, b=NOTHING),
+        (
             f"Against a, b takes 11.0 s (removed) less GPU time; {_UNKNOWN}. Kernel time drops to"
             " 0, and almost all of the difference is kernels: 10.0 s of 11.0 s (transfers: 1.00"
-            " s) in b.",
-            id="gone",
+            " s) in b."
         ),
-        pytest.param(
-            _sides(a={"kernels": 100 * S, "HtoD": S}, b={"kernels": MS}),
-            "... takes 101 s (over 99.9 %) less GPU time... shrinks by over 99.9 %...",
-            id="not-quite-gone-is-not-rounded-to-all-of-it",
+    ),
+    "not-quite-gone-is-not-rounded-to-all-of-it": (
+        _sides(a={"kernels": 100 * S, "HtoD": S}, b={"kernels": MS}),
+        "... takes 101 s (over 99.9 %) less GPU time... shrinks by over 99.9 %...",
+    ),
+    "kernels-that-are-the-cause-are-not-the-same": (
+        _sides(a={"kernels": 100 * S, "HtoD": S}, b={"kernels": 103 * S, "HtoD": S}),
+        "... Kernel time grows by 3.0 %, and almost all of the difference is kernels...",
+    ),
+    "nor-those-that-others-cancel": (
+        _sides(a={"kernels": 100 * S, "HtoD": 2 * S}, b={"kernels": 103 * S, "HtoD": 1_500 * MS}),
+        "... Kernel time grows by 3.0 %, and parts of the difference cancel out in b...",
+    ),
+    "one-takes-more-and-one-less": (
+        _sides(
+            a={"kernels": S, "HtoD": S},
+            b={"kernels": 30 * S, "HtoD": S},
+            c={"kernels": 0, "HtoD": S},
         ),
-        pytest.param(
-            _sides(a={"kernels": 100 * S, "HtoD": S}, b={"kernels": 103 * S, "HtoD": S}),
-            "... Kernel time grows by 3.0 %, and almost all of the difference is kernels...",
-            id="kernels-that-are-the-cause-are-not-the-same",
-        ),
-        pytest.param(
-            _sides(
-                a={"kernels": 100 * S, "HtoD": 2 * S}, b={"kernels": 103 * S, "HtoD": 1_500 * MS}
-            ),
-            "... Kernel time grows by 3.0 %, and parts of the difference cancel out in b...",
-            id="nor-those-that-others-cancel",
-        ),
-        pytest.param(
-            _sides(
-                a={"kernels": S, "HtoD": S},
-                b={"kernels": 30 * S, "HtoD": S},
-                c={"kernels": 0, "HtoD": S},
-            ),
+        (
             "... Kernel time is 30.0 times the baseline's in b and drops to 0 in c, and almost all"
             " of the difference is kernels: +29.0 s of +29.0 s in b and -1.00 s of -1.00 s in"
-            " c.",
-            id="one-takes-more-and-one-less",
+            " c."
         ),
-        pytest.param(
-            _sides(a={"kernels": 1000 * S, "HtoD": S}, b={"kernels": 1001 * S, "HtoD": S}),
-            "... and no difference is large enough to name a cause.",
-            id="next-to-no-difference-has-no-cause",
-        ),
-        pytest.param(
-            {
-                "single": summary(*PUBLISHED_SINGLE),
-                "more": summary(row("other", 3, 7 * S, 0.5)),
-            },
-            "... PtoP is not listed for single and more.",
-            id="copies-that-no-excerpt-lists",
-        ),
-        pytest.param(
-            {"a": summary(*DUAL, source="a.txt"), "b": summary(*DUAL, source="b.txt")},
-            "b is the same recording as a: nothing differs.",
-            id="one-recording-under-two-names",
-        ),
-        pytest.param(
-            {"a": _trace(20 * MS, 2 * MS), "b": _trace(10 * MS, 2 * MS)},
+    ),
+    "next-to-no-difference-has-no-cause": (
+        _sides(a={"kernels": 1000 * S, "HtoD": S}, b={"kernels": 1001 * S, "HtoD": S}),
+        "... and no difference is large enough to name a cause.",
+    ),
+    "copies-that-no-excerpt-lists": (
+        {
+            "single": summary(*PUBLISHED_SINGLE),
+            "more": summary(row("other", 3, 7 * S, 0.5)),
+        },
+        "... PtoP is not listed for single and more.",
+    ),
+    "one-recording-under-two-names": (
+        {"a": summary(*DUAL, source="a.txt"), "b": summary(*DUAL, source="b.txt")},
+        "b is the same recording as a: nothing differs.",
+    ),
+    "compute-that-shrank": (
+        {"a": _trace(20 * MS, 2 * MS), "b": _trace(10 * MS, 2 * MS)},
+        (
             "Against a, b takes 10.0 ms (45.5 %) less on its busiest device: compute shrank by"
-            f" 10.0 ms (50.0 %); {_UNKNOWN}.",
-            id="compute-that-shrank",
+            f" 10.0 ms (50.0 %); {_UNKNOWN}."
         ),
-        pytest.param(
-            {"a": _trace(20 * MS, 2 * MS), "b": _trace(24 * MS, 12 * MS)},
+    ),
+    "the-largest-exposed-part-first": (
+        {"a": _trace(20 * MS, 2 * MS), "b": _trace(24 * MS, 12 * MS)},
+        (
             "Against a, b takes 14.0 ms (63.6 %) more on its busiest device: exposed PtoP grew by"
-            f" 10.0 ms and compute grew by 4.00 ms (20.0 %); {_UNKNOWN}.",
-            id="the-largest-exposed-part-first",
+            f" 10.0 ms and compute grew by 4.00 ms (20.0 %); {_UNKNOWN}."
         ),
-        pytest.param(
-            {"a": _trace(20 * MS, 2 * MS), "b": _trace(18 * MS, 4 * MS)},
+    ),
+    "parts-that-hide-each-other": (
+        {"a": _trace(20 * MS, 2 * MS), "b": _trace(18 * MS, 4 * MS)},
+        (
             "Against a, b takes neither more nor less on its busiest device: compute shrank by"
-            f" 2.00 ms (10.0 %) and exposed PtoP grew by 2.00 ms; {_UNKNOWN}.",
-            id="parts-that-hide-each-other",
+            f" 2.00 ms (10.0 %) and exposed PtoP grew by 2.00 ms; {_UNKNOWN}."
         ),
-        pytest.param(
-            {"a": _trace(20 * MS, 2 * MS), "b": _trace(20 * MS + 1000, 2 * MS)},
-            f"Against a, b takes 1.00 µs (0.0 %) more on its busiest device; {_UNKNOWN}.",
-            id="nothing-worth-naming",
-        ),
-    ],
-)
+    ),
+    "nothing-worth-naming": (
+        {"a": _trace(20 * MS, 2 * MS), "b": _trace(20 * MS + 1000, 2 * MS)},
+        f"Against a, b takes 1.00 µs (0.0 %) more on its busiest device; {_UNKNOWN}.",
+    ),
+}
+
+
+@pytest.mark.parametrize(("sides", "verdict"), VERDICTS.values(), ids=VERDICTS)
 def test_a_verdict_says_how_much_the_sides_differ_and_what_makes_it(sides, verdict):
     pattern = re.escape(verdict).replace(r"\.\.\.", ".*")
 
