@@ -11,6 +11,7 @@ from gpuprof.base.errors import UsageError
 from gpuprof.comparisons import comparison, labelled
 from gpuprof.comparisons import result_tables as tables
 from gpuprof.comparisons.measure.compared_steps import compared_steps
+from gpuprof.comparisons.variant_figures import COMPONENTS
 
 
 def _compared(**profiles):
@@ -30,6 +31,11 @@ def test_a_difference_to_the_unknown_is_no_difference():
     result = _compared(single=summary(*SINGLE), dual=summary(*PUBLISHED_DUAL))
 
     assert _differences(result, "kernel_ns") == {}
+
+
+def test_components_add_up_to_all_gpu_activities():
+    for figures in _variants(_compared(a=summary(*SINGLE), b=summary(*DUAL))).values():
+        assert sum(figures[name] for name in COMPONENTS) == figures["gpu_activity_ns"]
 
 
 def test_exposed_transfers_are_those_of_the_device_that_waits_longest():
