@@ -8,11 +8,13 @@ import pytest
 from contract import corpus_files, few_of_each_writer
 
 from gpuprof.analyses import reports
+from gpuprof.base.errors import EmptyRecordingError
 from gpuprof.readers import read_profile
 from gpuprof.show import RENDERERS, Page, renderer_named
 
 TABLES = ("META_DATA_CAPTURE", "TARGET_INFO_SYSTEM_ENV")
 EXPORTS = [path for path in few_of_each_writer(corpus_files(), 2) if path.suffix == ".sqlite"]
+SQLITE, REPORT = "nsys-sqlite", {".nsys-rep", ".qdrep"}
 # Shorter values, as "1" or "en_US", stand in any text by chance.
 SHORTEST = 13
 
@@ -39,18 +41,38 @@ def secrets(path):
     return hosts | {value for value in values if len(value) >= SHORTEST}
 
 
-WITH_SECRETS = [path for path in EXPORTS if secrets(path)]
+def reports_with_exports():
+    """Reports of nsys, each with the export that was made of it and holds the same metadata."""
+    paths = [path for path in corpus_files() if path.suffix in REPORT]
+    exports = [path.parents[1] / SQLITE / f"{path.stem}.sqlite" for path in paths]
+    return [(path, export) for path, export in zip(paths, exports, strict=True) if export.exists()]
 
 
-def test_some_exports_hold_names_of_hosts_and_an_environment():
-    assert len(WITH_SECRETS) > 5
+WITH_SECRETS = [
+    (path, export)
+    for path, export in [*((path, path) for path in EXPORTS), *reports_with_exports()]
+    if secrets(export)
+]
 
 
-@pytest.mark.parametrize("path", WITH_SECRETS, ids=lambda path: path.name)
-def test_no_output_shows_the_secrets_of_an_export(path):
-    report = reports.report(read_profile(path))
+def test_some_exports_and_reports_hold_names_of_hosts_and_an_environment():
+    suffixes = [path.suffix for path, _ in WITH_SECRETS]
+
+    assert suffixes.count(".sqlite") > 5
+    assert len(suffixes) - suffixes.count(".sqlite") > 5
+
+
+@pytest.mark.parametrize(
+    ("path", "export"), WITH_SECRETS, ids=[path.name for path, _ in WITH_SECRETS]
+)
+def test_no_output_shows_the_secrets_of_a_recording(path, export):
+    try:
+        report = reports.report(read_profile(path))
+    except EmptyRecordingError as error:
+        assert not [secret for secret in secrets(export) if secret in error.message + error.hint]
+        return
     # The command that a person typed is shown; it may hold a folder of theirs.
-    hidden = [secret for secret in secrets(path) if secret not in (report.origin.command or "")]
+    hidden = [secret for secret in secrets(export) if secret not in (report.origin.command or "")]
 
     for name in RENDERERS:
         text = renderer_named(name).report(report, Page(is_wide=True))
