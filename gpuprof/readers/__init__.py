@@ -363,7 +363,7 @@ def _file_readers(path: Path) -> list[Reader]:
 
 
 def read_head(path: Path) -> bytes:
-    """The first 64 KiB of a file's content, gunzipped where it is a gzip file, UTF-16 as UTF-8.
+    """How the text of a file begins, of its first 64 KiB (see `gunzip`).
 
     Raises:
         InputError: The file is not there or cannot be read.

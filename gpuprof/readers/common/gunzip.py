@@ -1,8 +1,13 @@
-"""The whole text of a file within limits: gunzipped, and in UTF-8 where PowerShell wrote UTF-16."""
+"""The whole text of a file within limits, as the program wrote it.
+
+It is gunzipped, in UTF-8 where PowerShell wrote UTF-16, and without the times that Docker,
+Kubernetes and GitHub Actions put before each line.
+"""
 
 import codecs
 import gzip
 import io
+import re
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,13 +21,30 @@ MAGIC: Final = b"\x1f\x8b"
 _UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 # Of a packed file nobody sees how much memory it takes: six times this at most (see `json_input`).
 LARGEST_UNPACKED_BYTES: Final = 1 << 30
+_STAMP: Final = re.compile(
+    rb"^(?:\xef\xbb\xbf)?[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}"
+    rb"(?:\.[0-9]+)?(?:Z|[+-][0-9]{2}:[0-9]{2}) ?",
+    re.MULTILINE,
+)
+_LONGEST_STAMP: Final = 64
 _CHUNK_BYTES: Final = 1 << 22
 _LESS: Final = "Record less of the program, such as a few steps."
 
 
+class _Unstamped:
+    """A log whose lines begin with their times, read without these."""
+
+    def __init__(self, raw: IO[bytes]) -> None:
+        self._raw = raw
+
+    def read(self, size: int = -1) -> bytes:
+        """So many bytes of the log, and the rest of their last line."""
+        return _STAMP.sub(b"", self._raw.read(size) + self._raw.readline())
+
+
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """A file open for reading, gunzipped where it is a gzip file, UTF-16 as UTF-8.
+    """A file open for reading: gunzipped, in UTF-8, without the times before its lines.
 
     Raises:
         InputError: It cannot be opened or read.
@@ -31,14 +53,14 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
     """
     try:
         with path.open("rb") as raw:
-            mark = raw.read(len(MAGIC))
+            head = raw.read(_LONGEST_STAMP)
             raw.seek(0)
-            if mark == MAGIC:
+            if head.startswith(MAGIC):
                 yield cast("IO[bytes]", gzip.GzipFile(fileobj=raw))
-            elif mark in _UTF_16:
+            elif head.startswith(_UTF_16):
                 yield cast("IO[bytes]", codecs.EncodedFile(raw, "utf-8", "utf-16"))
             else:
-                yield raw
+                yield cast("IO[bytes]", _Unstamped(raw)) if _STAMP.match(head) else raw
     except UnicodeDecodeError as error:
         msg = f"{path}: starts like UTF-16 but is not valid UTF-16"
         raise CorruptFileError(msg, "Save it as UTF-8.") from error
@@ -57,11 +79,11 @@ def begin(head: bytes, most_bytes: int) -> bytes:
             return zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(head, most_bytes)
     if head.startswith(_UTF_16):
         return codecs.getincrementaldecoder("utf-16")(errors="replace").decode(head).encode()
-    return head
+    return _STAMP.sub(b"", head) if _STAMP.match(head) else head
 
 
 def content(path: Path) -> bytes:
-    """A file's bytes, gunzipped where it is a gzip file, UTF-16 as UTF-8.
+    """All that `opened` gives of a file.
 
     Raises:
         InputError: It cannot be read.

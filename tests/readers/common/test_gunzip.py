@@ -41,7 +41,21 @@ def test_a_plain_and_a_packed_file_have_the_same_content(tmp_path):
         assert gunzip.content(tmp_path / name) == text
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"], ids=["powershell", "big-endian"])
+def stamped(text):
+    lines = text.splitlines(keepends=True)
+    return "".join(f"2024-05-01T10:11:{n % 60:02}.1234567Z {line}" for n, line in enumerate(lines))
+
+
+COLLECTED = {
+    "powershell": lambda text: text.replace("\n", "\r\n").encode("utf-16"),
+    "utf-16-big-endian": lambda text: ("\ufeff" + text).encode("utf-16-be"),
+    "kubernetes": lambda text: stamped(text).encode(),
+    "github-actions": lambda text: ("\ufeff" + stamped(text)).encode(),
+    "docker-with-offset": lambda text: stamped(text).replace("Z ", "+02:00 ").encode(),
+}
+
+
+@pytest.mark.parametrize("collect", COLLECTED.values(), ids=COLLECTED)
 @pytest.mark.parametrize(
     "sample",
     [
@@ -50,18 +64,14 @@ def test_a_plain_and_a_packed_file_have_the_same_content(tmp_path):
         "nsys/2023.4.4/synthetic-two-gpus-trace.csv",
     ],
 )
-def test_a_log_that_powershell_wrote_in_utf_16_is_read_like_one_in_utf_8(
-    tmp_path, sample, encoding
-):
-    text = (SAMPLES / sample).read_text(encoding="utf-8")
-    mark = "\ufeff" * encoding.endswith("be")
+def test_a_log_is_read_as_the_program_wrote_it_whatever_collected_it(tmp_path, sample, collect):
     path = tmp_path / "log.txt"
-    path.write_bytes((mark + text.replace("\n", "\r\n")).encode(encoding))
-    plain, recoded = read_profile(SAMPLES / sample), read_profile(path)
+    path.write_bytes(collect((SAMPLES / sample).read_text(encoding="utf-8")))
+    plain, collected = read_profile(SAMPLES / sample), read_profile(path)
 
-    assert {*recoded.tables} == {*plain.tables}
+    assert {*collected.tables} == {*plain.tables}
     for table in plain.tables:
-        assert recoded.table(table).equals(plain.table(table))
+        assert collected.table(table).equals(plain.table(table))
 
 
 def test_a_file_that_only_begins_like_utf_16_is_refused_in_one_line(tmp_path):
