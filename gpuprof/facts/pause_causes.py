@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from gpuprof.base.cuda import is_waiting
 from gpuprof.facts.host_clock import host_clock
@@ -53,6 +52,7 @@ from gpuprof.model.intervals import (
 from gpuprof.model.pairs import Pairs
 from gpuprof.model.profile import Profile, once_per_recording
 from gpuprof.model.schema import OPERATION
+from gpuprof.model.table import Flags
 from gpuprof.model.words import Words, narrowed
 
 # So long before work begins, at most, ends what it waited for; and so long, at most, launched work
@@ -147,17 +147,11 @@ class Pieces:
 @once_per_recording
 def pieces_of(profile: Profile) -> Pieces:
     """The pieces of all pauses of the whole recording, each with its cause."""
-    all_pauses, labels = pauses_of(profile), _Labels()
-    is_launched = (all_pauses.launch != NOT_FOUND) & host_clock(profile).is_known
-    # Such a device works for another process, whose calls are not in this recording.
-    is_launched &= ~np.isin(all_pauses.device, far_ends(profile))
-    unknown = np.flatnonzero(~is_launched)
+    all_pauses, (is_launched, hull, cuda, labels) = pauses_of(profile), calls_in_pauses(profile)
+    unknown, launched = np.flatnonzero(~is_launched), np.flatnonzero(is_launched)
     label = np.full(len(unknown), labels.of("unknown", None))
     parts = [(unknown, Stretches(all_pauses.start_ns[unknown], all_pauses.end_ns[unknown], label))]
-    launched = np.flatnonzero(is_launched)
     if len(launched):
-        hull = union(all_pauses.start_ns[launched], all_pauses.end_ns[launched])
-        cuda = _calls_within(profile, hull, _api_calls(profile, labels))
         # The thread that made each of the launches.
         bounds = sorted(launches(profile).bounds.items(), key=lambda item: item[1])
         lows, threads = [low for _, (low, _) in bounds], [thread for thread, _ in bounds]
@@ -181,6 +175,18 @@ def pieces_of(profile: Profile) -> Pieces:
         parts += [*late_parts, launched_part]
     pause = np.concatenate([index for index, _ in parts])
     return Pieces(narrowed(pause), _together(stretches for _, stretches in parts), tuple(labels))
+
+
+@once_per_recording
+def calls_in_pauses(profile: Profile) -> tuple[Flags, Intervals, dict[Thread, Stretches], _Labels]:
+    """Which pauses a known call ended, when these were, the calls in them, and labels of causes."""
+    all_pauses, labels = pauses_of(profile), _Labels({("unknown", None): 0})
+    is_launched = (all_pauses.launch != NOT_FOUND) & host_clock(profile).is_known
+    # Such a device works for another process, whose calls are not in this recording.
+    is_launched &= ~np.isin(all_pauses.device, far_ends(profile))
+    hull = union(all_pauses.start_ns[is_launched], all_pauses.end_ns[is_launched])
+    calls = _api_calls(profile, labels) if is_launched.any() else ()
+    return is_launched, hull, _calls_within(profile, hull, calls), labels
 
 
 def pieces_on(profile: Profile, device: int) -> Numbers:
@@ -364,10 +370,7 @@ def _calls_within(
 ) -> dict[Thread, Stretches]:
     """The calls of each thread that cover any of some instants of devices, in any order.
 
-    Args:
-        profile: The whole recording.
-        instants: The instants, on the clock of the devices, as are the times that are returned.
-        calls: As from `_api_calls` or `_library_calls`.
+    Instants, and the times that are returned, are on the clock of the devices.
     """
     parts, clock = [[np.empty(0, np.int64)] * 5], host_clock(profile)
     for *times, process, thread, labels in calls:
@@ -393,10 +396,7 @@ def _labelled_ranges(
 ) -> dict[Thread, Stretches]:
     """The innermost or outermost ranges of each thread as disjoint stretches.
 
-    Args:
-        ranges: The ranges.
-        labels: What ranges with a label of these are, by number; others are left out.
-        is_outermost: Whether the outermost range is wanted where several are open.
+    ``labels`` says by number what ranges with a label of these are; others are left out.
     """
     number = np.full(len(ranges.labels), NO_RANGE)
     number[[*labels]] = [*labels.values()]
@@ -466,7 +466,7 @@ def _awaited(
 
 def _is_named(
     profile: Profile, launch: Int64s, row: Int64s, device: Numbers, stream: Numbers
-) -> npt.NDArray[np.bool_]:
+) -> Flags:
     """Whether a recorded wait of each row names a device and stream, or none was recorded."""
     recording, all_launches = profile.unrestricted, launches(profile.unrestricted)
     # Index into the launches given, device and stream that it waits for, a row for each wait.
@@ -495,5 +495,5 @@ def _is_named(
     candidates = np.stack([row, device, stream], axis=1).astype(np.int64)
     _, number = np.unique(np.concatenate([sources, candidates]), axis=0, return_inverse=True)
     number = number.reshape(-1)
-    is_among: npt.NDArray[np.bool_] = np.isin(number[len(sources) :], number[: len(sources)])
+    is_among: Flags = np.isin(number[len(sources) :], number[: len(sources)])
     return is_among | ~np.isin(row, sources[:, 0])

@@ -21,7 +21,7 @@ from gpuprof.facts.launch_paths import paths_of_modules, paths_of_ranges
 from gpuprof.facts.launches import first_calls, hold_kernels, launches
 from gpuprof.facts.needless_copies import avoidable
 from gpuprof.facts.nvtx import ranges_of
-from gpuprof.facts.pause_causes import WORTH_READING, pieces_of
+from gpuprof.facts.pause_causes import WORTH_READING, calls_in_pauses, pieces_of
 from gpuprof.facts.phases import PHASE_READS, Phase, phases
 from gpuprof.facts.step_windows import DETECTED, masked
 from gpuprof.facts.timeline import COMPUTE, TIMELINE_READS, DeviceTimeline, far_ends, timelines
@@ -222,7 +222,7 @@ def scopes(profile: Profile) -> tuple[Scope, ...]:
     if recorded.has("kernels", "memcpys", "api_calls"):
         # What all findings ask for, on two threads, each with about half of the work.
         ranges = (ranges_of,) if recorded.has("nvtx_ranges") else ()
-        ahead = (timelines, *ranges, part_times, transfer_times, avoidable, transfers)
+        ahead = (timelines, part_times, *ranges, transfer_times, avoidable, transfers)
         with suppress(Exception):  # what fails is left to who asks for it
             if profile is recorded:
                 hold_kernels(recorded)
@@ -233,9 +233,12 @@ def scopes(profile: Profile) -> tuple[Scope, ...]:
             first_calls(recorded)
             recorded.once(transfers)
             recorded.let_go("api_calls", "correlation_id")
-            pieces_of(recorded)
+            # What asks for more of them than when they began.
             recorded.once(activity_sums)
+            calls_in_pauses(recorded)
             recorded.let_go("api_calls", "end_ns", "process_id", "thread_id")
+            pieces_of(recorded)
+            recorded.forget(calls_in_pauses)
     all_scopes: list[Scope] = []
     for device in working_devices(profile):
         of_device = [phase for phase in phases(profile) if device.number in phase.devices]
