@@ -79,7 +79,7 @@ OTHERS = (
     [
         pytest.param(
             [],
-            ["pandas", "pyarrow.compute", "matplotlib", "msgspec"]
+            ["pandas", "pyarrow.compute", "matplotlib", "msgspec", "numpy.ma"]
             + [f"gpuprof.{name}" for name in ("readers.kineto.trace_file", "comparisons")]
             + [f"gpuprof.show.{name}" for name in ("charts", "page")],
             marks=pytest.mark.skipif(

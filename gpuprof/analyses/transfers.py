@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from gpuprof.base.statistics import quantiles
 from gpuprof.base.units import NS_PER_S
 from gpuprof.facts.copies import COPY_READS, DIRECTIONS, PATHS, Copies, sums_of, transfer_rows
 from gpuprof.facts.histograms import ROUNDING, distribution
@@ -69,19 +70,18 @@ def transfers(profile: Profile) -> pa.Table:
     """
     rows = profile.once(transfer_sums).to_pylist()
     if profile.job is None:
-        quantiles = {
-            words: np.quantile(durations, _QUANTILES).tolist()
-            for words, durations in _durations(profile)
+        by_words = {
+            words: quantiles(durations, *_QUANTILES) for words, durations in _durations(profile)
         }
     else:
-        quantiles = {
+        by_words = {
             words: [*map(histogram.quantile, _QUANTILES)]
             for words, (_, histogram) in TRANSFER_DURATIONS.of(profile).items()
         }
     for row in rows:
         calls, total_ns, size = (row[name] for name in _SUMS)
         row["mean_ns"] = total_ns / calls if calls else None
-        row["median_ns"], row["p95_ns"] = quantiles[tuple(row[key] for key in _KEYS)]
+        row["median_ns"], row["p95_ns"] = by_words[tuple(row[key] for key in _KEYS)]
         row["bytes_per_s"] = size * NS_PER_S / total_ns if size is not None and total_ns else None
 
     def cost(row: Mapping[str, Any]) -> tuple[object, ...]:

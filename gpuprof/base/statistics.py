@@ -24,7 +24,7 @@ Interval = tuple[float, float]
 _Part = TypeVar("_Part", bound=Hashable)
 
 
-def median(values: npt.NDArray[np.integer[Any]]) -> np.float64:
+def median(values: npt.NDArray[Any]) -> np.float64:
     """As `np.median` has it, which takes five times as long for few values."""
     middle = [(len(values) - 1) // 2, len(values) // 2]
     low, high = np.partition(values, middle)[middle]

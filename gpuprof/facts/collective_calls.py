@@ -6,7 +6,7 @@ calls of all ranks can be matched: the first ones of each stream.
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,7 @@ from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s, Intervals, covered_within, together
 from gpuprof.model.pairs import Pairs
 from gpuprof.model.profile import Profile, once_per_profile
-from gpuprof.model.schema import FLAG, INT, TEXT, Column, Schema, instant_column
+from gpuprof.model.schema import FLAG, INT, TEXT, Column, Schema, arrow, instant_column
 
 # What delays a rank: its device idled, as its host was late; it computed; it copied; it was in a
 # collective of others. And the column of each.
@@ -109,14 +109,14 @@ def collective_calls(profile: Profile) -> pa.Table:
     for number, line in lines.items():
         here = np.flatnonzero(device == number)
         hidden_ns[here] = covered_within(line.busy[COMPUTE], start[here], end[here])
-    columns: dict[str, Any] = {column: np.concatenate(parts) for column, parts in before.items()}
-    columns |= {"start_ns": start, "end_ns": end, "hidden_ns": hidden_ns}
-    columns["is_same_stream"] = on_compute_streams(profile)[rows]
+    numbers = {column: np.concatenate(parts) for column, parts in before.items()}
+    numbers |= {"start_ns": start, "end_ns": end, "hidden_ns": hidden_ns}
+    columns = {name: arrow(values) for name, values in numbers.items()}
+    columns["is_same_stream"] = arrow(on_compute_streams(profile)[rows])
     for name, values in (("device_id", device), ("stream_id", kernels.stream[rows])):
-        numbers = np.asarray(values, np.int64)
-        columns[name] = pa.array(numbers, mask=numbers == UNKNOWN)
+        columns[name] = arrow(values.astype(np.int64), values == UNKNOWN)
     labels = _LABELS.table([collective._asdict() for collective in kernels.collectives])
-    of_kernel = labels.take(pa.array(kernels.kind[rows]))
+    of_kernel = labels.take(arrow(kernels.kind[rows]))
     columns |= {name: of_kernel[name] for name in of_kernel.column_names}
     return CALLS.conform(pa.table(columns))
 
@@ -138,7 +138,7 @@ def kernels_of(calls: pa.Table) -> tuple[CommunicationKernels, npt.NDArray[np.bo
     _, first, number = np.unique(code, return_index=True, return_inverse=True)
     met = np.argsort(first)  # numbered in the order in which they are met
     kinds = np.argsort(met)[number]
-    different = (Collective(**row) for row in labels.take(pa.array(first[met])).to_pylist())
+    different = (Collective(**row) for row in labels.take(arrow(first[met])).to_pylist())
     device, stream = (
         calls[name].fill_null(UNKNOWN).to_numpy() for name in ("device_id", "stream_id")
     )

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpuprof.base.statistics import quantiles
+from gpuprof.base.statistics import median, quantiles
 from gpuprof.base.units import NS_PER_S
 from gpuprof.facts.collective_calls import (
     channels,
@@ -46,6 +46,7 @@ from gpuprof.facts.timeline import TIMELINE_READS
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import known
 from gpuprof.model.intervals import Int64s, Intervals, union
+from gpuprof.model.pairs import different
 from gpuprof.model.profile import Profile, once_per_recording
 
 PARTS_READS: Final = reads(TIMELINE_READS, COMMUNICATION_READS)
@@ -184,12 +185,12 @@ def collective_parts(profile: Profile) -> CollectiveParts:
         all_channels = [*channels(kernels)]
         communicators, clocks = matched(all_channels)
     groups_of_ranks: list[Communicator] = []
-    doubted = [device for pair in clocks for device in pair[:2]]
+    doubted = np.array([device for pair in clocks for device in pair[:2]], np.int64)
     is_alone = ~np.isin(kernels.device, doubted)
     for communicator in communicators:
         rows = communicator.rows[communicator.rows != NO_CALL]
         is_alone[rows] = False
-        kinds = np.unique(kernels.kind[rows]).tolist()
+        kinds = different(kernels.kind[rows]).tolist()
         ranks = max(kernels.collectives[kind].group_size or 0 for kind in kinds)
         if not ranks and profile.absent_ranks:  # these are of every group of unknown size
             ranks = len(communicator.devices) + 1
@@ -254,7 +255,7 @@ def part_times(profile: Profile) -> Mapping[int | None, PartTimes]:
     kernels, basis = parts.kernels, parts.basis
     middle = kernels.start_ns + parts.waiting_ns
     times = {}
-    for device in np.unique(kernels.device).tolist():
+    for device in different(kernels.device).tolist():
         is_here = kernels.device == device
         ranks, spread = is_here & (basis == RANKS), is_here & (basis == SPREAD)
         setup = is_here & (basis == SETUP)
@@ -281,8 +282,8 @@ def _by_spread(
         period = _period(took[of_kind])
         for calls in (of_kind[first::period] for first in range(period)):
             if len(calls) >= _LEAST_SPREAD:
-                shortest, median = quantiles(took[calls], _SHORTEST_SHARE, 0.5)
-                transfer = median if median <= _NEAR * shortest else shortest
+                shortest, usual = quantiles(took[calls], _SHORTEST_SHARE, 0.5)
+                transfer = usual if usual <= _NEAR * shortest else shortest
                 waiting[calls] = np.maximum(took[calls] - int(transfer), 0)
                 basis[calls] = SPREAD
     return basis, waiting
@@ -303,7 +304,7 @@ def _period(took: Int64s) -> int:
         middle = len(values) // 2
         values.partition(middle)  # in place: there are many short ones
         apart[place] = values[middle]
-    if not len(apart) or apart.min() > min(_STANDS_OUT * float(np.median(apart)), _REPEATS):
+    if not len(apart) or apart.min() > min(_STANDS_OUT * median(apart), _REPEATS):
         return 1
     return int(np.argmax(apart <= max(_NEAR * apart.min(), _TIED))) + 1
 

@@ -13,9 +13,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.facts.durations import Figures, deviation, square_sums, total
-from gpuprof.facts.numbers import changes, different_codes, first_of, order_of
+from gpuprof.facts.numbers import different_codes, first_of, order_of
 from gpuprof.model.analysis import PerFile, per_file, summed
 from gpuprof.model.intervals import Int64s
+from gpuprof.model.pairs import changes
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLAG, INT, Column, Schema
 

@@ -35,6 +35,7 @@ from gpuprof.model.intervals import (
     together,
     unions_by_key,
 )
+from gpuprof.model.pairs import places_in
 from gpuprof.model.profile import Profile, once_per_profile, once_per_recording
 from gpuprof.model.spilling import Packed
 from gpuprof.model.words import narrowed
@@ -167,10 +168,9 @@ class Launches:
         places = np.concatenate([np.empty(0, np.int64), *at])
         launched = self.order[places]
         by_activity = np.argsort(launched)
-        index = np.searchsorted(launched, activities, sorter=by_activity)
-        is_launched = np.isin(activities, launched)
+        index = places_in(launched[by_activity], activities)
         chosen = np.full(len(activities), NOT_FOUND)
-        chosen[is_launched] = places[by_activity[index[is_launched]]]
+        chosen[index != NOT_FOUND] = places[by_activity[index[index != NOT_FOUND]]]
         return chosen
 
     def beginning(self, device: Int64s, instant: Int64s) -> Int64s:

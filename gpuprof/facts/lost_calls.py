@@ -11,8 +11,9 @@ from typing import Final
 import numpy as np
 
 from gpuprof.facts.launches import launches
-from gpuprof.facts.numbers import Numbers, columns_of, different
+from gpuprof.facts.numbers import Numbers, columns_of
 from gpuprof.model.intervals import Int64s
+from gpuprof.model.pairs import different
 from gpuprof.model.profile import Profile, once_per_recording
 
 # What nsys says where it lost events. Without that, a thread whose calls end has ended.

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from gpuprof.model import pairs, words
 from gpuprof.model.intervals import Int64s
+from gpuprof.model.pairs import changes, different
 from gpuprof.model.profile import Profile
 from gpuprof.model.table import NO_TEXTS
 from gpuprof.model.words import Words
@@ -51,15 +52,6 @@ def rows_by(column: Numbers) -> dict[int, Int64s]:
 def first_of(ordered: Int64s, *columns: Numbers) -> Int64s:
     """Where each group of rows begins that are alike in some columns, by which they are ordered."""
     return changes(*(column[ordered] for column in columns))
-
-
-def changes(*columns: Numbers) -> Int64s:
-    """The first row, and those that differ from the one before in any of some columns."""
-    is_first = np.zeros(len(columns[0]), bool)
-    is_first[:1] = True
-    for values in columns:
-        is_first[1:] |= values[1:] != values[:-1]
-    return np.flatnonzero(is_first)
 
 
 def read_columns(
@@ -164,12 +156,6 @@ def sums_of_pieces(pieces_of: Iterable[tuple[Numbers, Numbers]]) -> tuple[Int64s
 def index_kind(rows: int) -> type[np.integer[Any]]:
     """The type of the places of so many rows."""
     return np.int32 if rows < 1 << 31 else np.int64
-
-
-def different(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The different ones among values, sorted: `np.unique` hashes them before it sorts them."""
-    ordered = values if (values[1:] >= values[:-1]).all() else np.sort(values)
-    return ordered[changes(ordered)]
 
 
 def different_codes(codes: Int64s) -> tuple[Int64s, Numbers]:

@@ -15,16 +15,7 @@ import numpy as np
 from gpuprof.base.cuda import is_waiting
 from gpuprof.facts.host_clock import host_clock
 from gpuprof.facts.launches import ALL_THREADS, LAUNCH_READS, launches
-from gpuprof.facts.numbers import (
-    NOT_FOUND,
-    UNNAMED,
-    Numbers,
-    different,
-    groups,
-    pieces,
-    read_columns,
-    rows_by,
-)
+from gpuprof.facts.numbers import NOT_FOUND, UNNAMED, Numbers, groups, pieces, read_columns, rows_by
 from gpuprof.facts.nvtx import (
     NO_RANGE,
     OF_ONE_CALL,
@@ -49,7 +40,7 @@ from gpuprof.model.intervals import (
     pairs,
     union,
 )
-from gpuprof.model.pairs import Pairs
+from gpuprof.model.pairs import Pairs, different
 from gpuprof.model.profile import Profile, once_per_recording
 from gpuprof.model.schema import OPERATION
 from gpuprof.model.table import Flags
@@ -183,7 +174,7 @@ def calls_in_pauses(profile: Profile) -> tuple[Flags, Intervals, dict[Thread, St
     all_pauses, labels = pauses_of(profile), _Labels({("unknown", None): 0})
     is_launched = (all_pauses.launch != NOT_FOUND) & host_clock(profile).is_known
     # Such a device works for another process, whose calls are not in this recording.
-    is_launched &= ~np.isin(all_pauses.device, far_ends(profile))
+    is_launched &= ~np.isin(all_pauses.device, np.array(far_ends(profile), np.int64))
     hull = union(all_pauses.start_ns[is_launched], all_pauses.end_ns[is_launched])
     calls = _api_calls(profile, labels) if is_launched.any() else ()
     return is_launched, hull, _calls_within(profile, hull, calls), labels
@@ -314,7 +305,7 @@ def _launched(
     end = all_pauses.end_ns[launched]
     start = np.clip(all_pauses.launch_ns[launched], all_pauses.start_ns[launched], end)
     label = np.full(len(launched), labels.of("launch", None))
-    for number in np.unique(call[call != NOT_FOUND]).tolist():
+    for number in different(call[call != NOT_FOUND]).tolist():
         label[call == number] = labels.of("launch", names[number][1])
     slow = np.flatnonzero(end - returned > NEAR_NS)
     label[slow] = labels.of("waits_for_unknown", None)

@@ -9,13 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.facts.launches import Launches, activities, launches
-from gpuprof.facts.numbers import (
-    first_of,
-    index_kind,
-    numbered,
-    read_columns,
-    sums_by_number,
-)
+from gpuprof.facts.numbers import first_of, index_kind, numbered, read_columns, sums_by_number
 from gpuprof.facts.nvtx import RANGE_READS, Ranges, named_parts
 from gpuprof.facts.range_launches import (
     families,
@@ -27,7 +21,7 @@ from gpuprof.facts.range_launches import (
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import known
 from gpuprof.model.intervals import NOTHING, Int64s, Intervals, difference, union
-from gpuprof.model.pairs import distinct
+from gpuprof.model.pairs import different, distinct
 from gpuprof.model.profile import Profile, once_per_profile
 
 STEP_READS: Final = reads(RANGE_READS, kernels="start_ns end_ns device_id stream_id name name_id")
@@ -178,7 +172,7 @@ def _most_launches(
     """For each process, the text of steps whose ranges hold most launches."""
     number = np.array([of_steps.index(t) if t in of_steps else -1 for t in texts], np.int64)
     marked = ranges.labelled((number >= 0).tolist())
-    for process in np.unique(marked.process).tolist():
+    for process in different(marked.process).tolist():
         best: tuple[int, StepWindows] | None = None
         for text, step in enumerate(of_steps):
             ours = np.flatnonzero((marked.process == process) & (number[marked.label] == text))

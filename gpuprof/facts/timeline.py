@@ -31,6 +31,7 @@ from gpuprof.model.intervals import (
     union,
     unions_by_key,
 )
+from gpuprof.model.pairs import different
 from gpuprof.model.profile import Profile, once_per_profile, once_per_recording
 from gpuprof.model.schema import INT, Column, instant_column
 
@@ -303,7 +304,7 @@ def busy_by_device(
                 column.add(times)
         # What takes no time covers nothing, and yet a device may begin or end with it.
         instants = np.flatnonzero(start == end)
-        for number in np.unique(device[instants]).tolist():
+        for number in different(device[instants]).tolist():
             here = instants[device[instants] == number]
             reaching(number, start[here], end[here])
     return {known(number): busy for number, busy in devices.items()}

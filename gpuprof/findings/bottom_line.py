@@ -14,6 +14,7 @@ import pyarrow as pa
 from gpuprof.analyses.ranks import ANALYSIS as RANKS
 from gpuprof.analyses.ranks import ranks
 from gpuprof.analyses.steps import steps
+from gpuprof.base.statistics import quantiles
 from gpuprof.base.units import counted, say_ns, say_share
 from gpuprof.facts.activity_sums import SUM_READS, trace_sums
 from gpuprof.facts.hosts import device_name
@@ -335,7 +336,7 @@ def _of_phase(profile: Profile, rows: Sequence[Row], *, is_named: bool) -> Row:
     is_outside = row["phase"] and worst is not None and not worst["phase"]
     base, share = "the recording" if is_outside else "it", row["compute_share"]
     text = first_sentence(f"{subject} {say_ns(row['step_ns'])}", share, worst, base=base)
-    low, high = np.quantile([of_device["step_ns"] for of_device in rows], [0.1, 0.9])
+    low, high = quantiles(np.array([of_device["step_ns"] for of_device in rows]), 0.1, 0.9)
     text += (
         f". {'The step' if row['steps'] else 'It'} (median of"
         f" {counted(len(rows), 'device', 'devices')}; 10 % and 90 % quantiles {say_ns(int(low))}"

@@ -30,6 +30,7 @@ from gpuprof.facts.kernel_kinds import (
 )
 from gpuprof.facts.launches import activities
 from gpuprof.facts.moves import origins
+from gpuprof.facts.numbers import NOT_FOUND
 from gpuprof.facts.nvtx import NO_RANGE, OF_ONE_CALL
 from gpuprof.facts.pause_causes import pieces_of
 from gpuprof.facts.pauses import SHORT_WAIT_READS, pauses_of, short_waits
@@ -45,6 +46,7 @@ from gpuprof.model.intervals import (
     together,
     union,
 )
+from gpuprof.model.pairs import different, places_in
 from gpuprof.model.profile import Profile, once_per_recording
 
 READS: Final = reads(
@@ -200,7 +202,7 @@ def _small_kernels(scope: Scope) -> Iterator[Finding]:
         column[low:high] for column in (work.start_ns, work.duration_ns, work.device)
     )
     order = _by_start(scope.profile)
-    steps = np.unique(np.linspace(0, len(scope.start_ns) - 1, _SAMPLES, dtype=np.int64))
+    steps = different(np.linspace(0, len(scope.start_ns) - 1, _SAMPLES, dtype=np.int64))
     borders = (scope.start_ns[steps], scope.end_ns[steps])
     first, last = (np.searchsorted(start, border, sorter=order) for border in borders)
     of_steps = [*map(slice, first.tolist(), last.tolist())]
@@ -233,7 +235,7 @@ def _waits_for_launches(scope: Scope) -> Int64s:
         pauses = pauses_of(scope.profile)
         is_here = pauses.device == scope.device.number
         is_bound = _is_launch_bound(scope.profile) & is_here
-        is_left = ~np.isin(long_pauses.start, pauses.start_ns[is_bound])
+        is_left = places_in(pauses.start_ns[is_bound], long_pauses.start) == NOT_FOUND
         long_pauses = Intervals(long_pauses.start[is_left], long_pauses.end[is_left])
     steps = scope.start_ns, scope.end_ns
     other_ns = covered_within(long_pauses, *steps)

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses.collective_waits import say_delay
+from gpuprof.base.statistics import median
 from gpuprof.base.units import counted, listed, say_bytes, say_ns, say_ratio, say_share
 from gpuprof.facts.collective_parts import PARTS_READS, PartTimes, collective_parts, part_times
 from gpuprof.facts.hosts import DeviceNames
@@ -130,9 +131,9 @@ def _transfer(scope: Scope, exposed: Intervals, times: PartTimes) -> Finding:
         if link is not None and link.bytes_per_s:
             phrase += f" ({say_share(rate / link.bytes_per_s)} of {link.name})"
     calls = len(rows) / len(scope.start_ns)
-    if calls > _MANY and int(np.median(lengths)) < _SHORT_NS:
+    if calls > _MANY and int(median(lengths)) < _SHORT_NS:
         number = counted(round(calls), "call", "calls")
-        phrase += f" ({number} a step, {say_ns(int(np.median(lengths)))} each)"
+        phrase += f" ({number} a step, {say_ns(int(median(lengths)))} each)"
         suggestion = "join small collectives into buckets, and overlap them with compute"
     device = scope.device.device_id
     if any(device in pair[:2] for pair in parts.clocks):

@@ -12,7 +12,7 @@ from gpuprof.base.units import say_bytes, say_ns, say_share
 from gpuprof.facts.copies import copy_rows
 from gpuprof.facts.host_clock import host_clock
 from gpuprof.facts.kernel_kinds import JAX, PYTORCH, TENSORFLOW, framework
-from gpuprof.facts.numbers import Numbers, different
+from gpuprof.facts.numbers import Numbers
 from gpuprof.facts.pause_causes import NEAR_NS, WORTH_READING, Pieces, pieces_of, pieces_on
 from gpuprof.facts.pauses import SHORT_WAIT_READS, pauses_of, short_waits
 from gpuprof.facts.python_functions import function_around, is_of_program
@@ -32,6 +32,7 @@ from gpuprof.model.intervals import (
     together,
     union,
 )
+from gpuprof.model.pairs import different
 from gpuprof.model.profile import Profile, once_per_recording
 
 READS: Final = reads(

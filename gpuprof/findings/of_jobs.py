@@ -22,6 +22,7 @@ from gpuprof.findings.scope import Measured, measured, usual_of
 from gpuprof.findings.whole_recording import EQUAL_WORK, unequal, words_of_unequal
 from gpuprof.findings.wins import NO_CHANGE
 from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.pairs import different
 from gpuprof.model.profile import Profile, once_per_profile
 
 _MOST_NAMED: Final = 3
@@ -232,7 +233,7 @@ def waiting_by_device(job: Profile) -> Mapping[Place, Waiting]:
     took = (kernels.end_ns - kernels.start_ns)[matched]
     hidden = job.once(collective_calls)["hidden_ns"].to_numpy()[matched] / np.maximum(took, 1)
     exposed_ns = (parts.waiting_ns[matched] * (1 - hidden)).astype(np.int64)
-    for number in np.unique(kernels.device[matched]).tolist():
+    for number in different(kernels.device[matched]).tolist():
         here = kernels.device[matched] == number
         device, last = None if number == UNKNOWN else number, last_of.get(number)
         start, waits = kernels.start_ns[matched[here]], exposed_ns[here]

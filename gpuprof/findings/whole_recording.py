@@ -21,13 +21,7 @@ from gpuprof.facts.copies import end_name, sums_of, transfer_rows
 from gpuprof.facts.kernel_kinds import is_initial, may_initialise
 from gpuprof.facts.launches import LAUNCH_READS, first_calls, launches
 from gpuprof.facts.lost_calls import lost_threads
-from gpuprof.facts.numbers import (
-    NOT_FOUND,
-    different,
-    first_of,
-    groups,
-    read_columns,
-)
+from gpuprof.facts.numbers import NOT_FOUND, first_of, groups, read_columns
 from gpuprof.facts.nvtx import RANGE_READS, named_parts
 from gpuprof.facts.phases import steps_by_phase
 from gpuprof.facts.step_windows import FROM_RANGES, masked
@@ -36,7 +30,7 @@ from gpuprof.findings.scope import Finding, Measured, Scope, span_of, working_de
 from gpuprof.findings.set_up import SET_UP_READS, outside_steps
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import KERNELS_RERUN, known
-from gpuprof.model.pairs import distinct, places_in
+from gpuprof.model.pairs import different, distinct, places_in
 from gpuprof.model.profile import Profile, once_per_recording
 
 READS: Final = reads(

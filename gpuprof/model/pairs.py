@@ -1,8 +1,9 @@
 """Integers, and pairs of them as of process and correlation id: where each is among others."""
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.words import Numbers
@@ -47,6 +48,21 @@ def places_in(ordered: Numbers, values: Numbers) -> Numbers:
     return np.where(ordered[place] == values, place, NOT_FOUND)
 
 
+def changes(*columns: Numbers) -> Int64s:
+    """The first row, and those that differ from the one before in any of some columns."""
+    is_first = np.zeros(len(columns[0]), bool)
+    is_first[:1] = True
+    for values in columns:
+        is_first[1:] |= values[1:] != values[:-1]
+    return np.flatnonzero(is_first)
+
+
+def different(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The different ones among values, sorted: `np.unique` hashes them, and loads numpy.ma."""
+    ordered = values if (values[1:] >= values[:-1]).all() else np.sort(values)
+    return ordered[changes(ordered)]
+
+
 def distinct(values: Numbers) -> Int64s:
     """The few different ones among many values, sorted."""
     different_values = np.empty(0, np.int64)
@@ -59,8 +75,8 @@ def distinct(values: Numbers) -> Int64s:
             new = low + np.flatnonzero(is_there)
         else:
             is_new = pair_places(np.stack([different_values] * 2), part, part) == NOT_FOUND
-            new = np.unique(part[is_new]).astype(np.int64)
-        different_values = np.union1d(different_values, new) if first else new
+            new = part[is_new].astype(np.int64)
+        different_values = different(np.concatenate([different_values, new]))
     return different_values
 
 
@@ -69,7 +85,7 @@ def sorted_pairs(first: Numbers, second: Numbers) -> Int64s:
     pairs = np.stack([first, second]).astype(np.int64)
     if pairs.min(initial=0) > -_HALF and pairs.max(initial=0) < _HALF:
         # One number for both is sorted in a tenth of the time.
-        code = np.unique(pairs[0] * 2 * _HALF + pairs[1])
+        code = different(pairs[0] * 2 * _HALF + pairs[1])
         low = (code + _HALF) % (2 * _HALF) - _HALF
         return np.stack([(code - low) // (2 * _HALF), low])
     pairs = pairs[:, np.lexsort(pairs[::-1])]

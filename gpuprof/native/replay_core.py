@@ -118,7 +118,8 @@ def replayed(
 
 def _waiting_ends(items: Items, *edges: ReplayEdges) -> Int64s:
     """Ends that wait for more than their starts, in the order of time."""
-    ends = np.unique(np.concatenate([of.target[of.target % 2 == 1] for of in edges]))
+    is_target = np.bincount(np.concatenate([of.target[of.target % 2 == 1] for of in edges]))
+    ends = np.flatnonzero(is_target)
     return ends[np.lexsort((ends, items.time_ns[ends - 1], items.time_ns[ends]))]
 
 

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from gpuprof.base.statistics import quantiles
 from gpuprof.base.units import say_ns, say_share
 from gpuprof.facts.numbers import NOT_FOUND, order_of
 from gpuprof.facts.phases import PHASE_READS
@@ -146,7 +147,8 @@ def margin_ns(measured_ns: Int64s, replayed_ns: Int64s, predicted_ns: int) -> in
     # Errors are shares of a step: a step of half the length has half of them.
     scale = predicted_ns / median_ns if median_ns else 1.0
     errors = np.abs(replayed_ns - measured_ns)
-    replay = float(np.quantile(errors, _MOST_STEPS)) * scale
+    (most,) = quantiles(errors, _MOST_STEPS)
+    replay = most * scale
     change = min(SHARE_OF_CHANGE * abs(predicted_ns - median_ns), SHARE_OF_REST * predicted_ns)
     deviation = _OF_DEVIATION * float(np.median(np.abs(measured_ns - median_ns)))
     noise = _DEVIATIONS * _OF_MEDIAN * deviation * math.sqrt(2 / len(measured_ns)) * scale

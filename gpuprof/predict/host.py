@@ -9,6 +9,7 @@ from gpuprof.facts.launching_calls import launched_by_calls
 from gpuprof.facts.numbers import NOT_FOUND, Numbers, groups, read_columns
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
+from gpuprof.model.pairs import different
 from gpuprof.model.profile import Profile
 from gpuprof.model.words import Words, narrowed
 from gpuprof.predict.graph import (
@@ -88,7 +89,7 @@ def work_between(maker: Maker) -> Numbers:
     if overlaps:
         maker.doubts["calls of one thread that overlap"] = overlaps
     begun = np.array([of.low for of in c.threads], np.int64)
-    after = np.union1d(np.flatnonzero(pause > _LONG_NS), begun)
+    after = different(np.concatenate([np.flatnonzero(pause > _LONG_NS), begun]))
     # The last call of another thread whose calls fill most of the pause before each call; before
     # the first one of a thread, that of the thread that was at work for longest.
     chosen, is_first = np.full(len(after), NOT_FOUND), np.isin(after, begun)

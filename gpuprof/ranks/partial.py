@@ -261,7 +261,7 @@ def _by_file(table: pa.Table) -> dict[int, pa.Table]:
     """The rows of each file, by its place."""
     place = table[FILE_PLACE].to_numpy()
     by_place = np.argsort(place, kind="stable")
-    ordered = table.take(pa.array(by_place))
+    ordered = table.take(schema.arrow(by_place))
     places, first = np.unique(place[by_place], return_index=True)
     bounds = pairwise([*first.tolist(), len(place)])
     pairs = ((number, *bound) for number, bound in zip(places.tolist(), bounds, strict=True))

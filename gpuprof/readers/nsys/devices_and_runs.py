@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 
 from gpuprof.base.errors import CorruptFileError, excerpt
 from gpuprof.model import borders, schema
 from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.pairs import distinct
 from gpuprof.model.profile import Source
 from gpuprof.model.schema import Schema
 from gpuprof.model.table import Computed, Table, in_memory
@@ -104,7 +104,7 @@ def _runs(export: Export, table: str, process: Computed | str) -> Table:
     numbers = as_computed(process)
     columns = columns_at_once(export.stored(table), numbers.reads)
     all_processes = numbers.make(*columns) if numbers.make and len(columns[0]) else columns[0]
-    processes = np.unique(all_processes).tolist()
+    processes = distinct(all_processes).tolist()
     # What no process is known of comes last.
     processes.sort(key=lambda number: (number == UNKNOWN, number))
     commands: dict[int | None, str] = {}
