@@ -14,9 +14,11 @@ from gpuprof.native import arrays
 
 Int64s = npt.NDArray[np.int64]
 _NEIGHBOURS: Final = 256
-# Sets whose sizes differ by less than this factor are swept side by side, which takes less than
-# to search one for each interval of the other.
+# Sets whose sizes differ by less than this factor, or that are small, are swept side by side, which
+# takes less than to search one for each interval of the other.
 _ALIKE: Final = 32
+_FEW: Final = 8192
+_TWO: Final = 2  # sets
 _SIXTY_FOUR_BITS: Final = (1 << 64) - 1
 
 
@@ -146,8 +148,10 @@ def together(sets: Sequence[Intervals]) -> Intervals:
     filled = [part for part in sets if len(part)]
     if len(filled) <= 1:
         return filled[0] if filled else NOTHING
-    middle = len(filled) // 2
-    a, b = together(filled[:middle]), together(filled[middle:])
+    if len(filled) > _TWO:
+        middle = len(filled) // 2
+        filled = [together(filled[:middle]), together(filled[middle:])]
+    a, b = filled
     if (swept := arrays.union(a.placed, b.placed)) is not None:
         return Intervals(*swept)
     return union(np.concatenate([a.start, b.start]), np.concatenate([a.end, b.end]))
@@ -188,7 +192,8 @@ def intersection(a: Intervals, b: Intervals) -> Intervals:
     """The instants that both cover."""
     if len(a) > len(b):
         a, b = b, a
-    if len(b) < _ALIKE * len(a) and (swept := arrays.intersection(a.placed, b.placed)) is not None:
+    is_swept = len(b) < max(_ALIKE * len(a), _FEW)
+    if is_swept and (swept := arrays.intersection(a.placed, b.placed)) is not None:
         return Intervals(*swept)
     first, count = overlapping(a, b)
     if len(a) and (first[1:] == first[:-1] + count[:-1]).all():
