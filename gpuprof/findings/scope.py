@@ -222,7 +222,7 @@ def scopes(profile: Profile) -> tuple[Scope, ...]:
     if recorded.has("kernels", "memcpys", "api_calls"):
         # What all findings ask for, on two threads, each with about half of the work.
         ranges = (ranges_of,) if recorded.has("nvtx_ranges") else ()
-        ahead = (timelines, part_times, *ranges, transfer_times, avoidable, transfers)
+        ahead = (timelines, part_times, transfer_times, avoidable, *ranges, transfers)
         with suppress(Exception):  # what fails is left to who asks for it
             if profile is recorded:
                 hold_kernels(recorded)
@@ -239,6 +239,8 @@ def scopes(profile: Profile) -> tuple[Scope, ...]:
             recorded.let_go("api_calls", "end_ns", "process_id", "thread_id")
             pieces_of(recorded)
             recorded.forget(calls_in_pauses)
+            recorded.once(part_times)  # the last to ask for the processes of kernels
+            recorded.let_go("kernels", "process_id")
     all_scopes: list[Scope] = []
     for device in working_devices(profile):
         of_device = [phase for phase in phases(profile) if device.number in phase.devices]

@@ -6,6 +6,7 @@ metrics. What kernels and copies take is then right; what a step takes, and what
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
 from typing import Final, NamedTuple, TypeVar
@@ -372,8 +373,11 @@ def _without_kernels(profile: Profile) -> tuple[int, int]:
         of_thread = int(process[calls[0]]), int(thread[calls[0]])
         low, high = launches(profile).bounds.get(of_thread, (0, 0))
         # When the calls of the thread began that launched anything, as far as calls are known.
-        launched = launches(profile).launch_ns[low:high]
-        launched = launched[: int(np.searchsorted(launched, start[calls].max(), side="right"))]
+        times, last_ns = launches(profile).launch_ns, int(start[calls].max())
+        # Few of them are as early as the first calls.
+        began = range(low, high)
+        high = low + bisect_right(began, last_ns, key=lambda at: int(times[at : at + 1][0]))
+        launched = times[low:high]
         calls = calls[np.flatnonzero(start[calls] >= launched.min(initial=_NEVER))]
         is_left = places_in(launched, start[calls]) != NOT_FOUND
         # A call of the runtime and that of the driver in it have one number.
