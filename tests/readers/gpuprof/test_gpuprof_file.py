@@ -229,6 +229,14 @@ def test_any_damage_is_told_as_a_gpuprof_error_or_changes_nothing(tmp_path):
         assert found.equals(read_profile(written(tmp_path)).table("kernels"))
 
 
+@pytest.mark.parametrize("cut", [1, 100])
+def test_a_file_that_lost_its_beginning_is_refused(tmp_path, cut):
+    path = tmp_path / "cut.gpuprof"
+    path.write_bytes(written(tmp_path).read_bytes()[cut:])
+
+    assert refusal(path)
+
+
 def test_a_table_whose_column_has_no_readable_name_is_refused(tmp_path):
     path = written(tmp_path)
     path.write_bytes(path.read_bytes().replace(b"device_id", b"device_\xdd\xdd"))
