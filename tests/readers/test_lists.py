@@ -5,7 +5,7 @@ import sys
 
 import pytest
 from commands import gpuprof
-from table_rows import rows
+from recording_checks import rows
 from test_merged_ranks import rank_file
 
 from gpuprof.base.errors import InputError, OutputError, UnknownFormatError

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from table_rows import rows
+from recording_checks import refusal, rows
 
 from gpuprof.analyses.reports import report
 from gpuprof.base.errors import (
@@ -192,10 +192,7 @@ def test_the_same_recording_twice_is_refused(tmp_path):
     rank_file(tmp_path, "a.json", rank=0)
     rank_file(tmp_path, "a.json.gz", rank=0)
 
-    with pytest.raises(InputError) as caught:
-        read_profile(tmp_path)
-
-    assert caught.value.message == "a.json and a.json.gz are the same recording"
+    assert refusal(tmp_path, InputError) == "a.json and a.json.gz are the same recording"
 
 
 def test_a_folder_of_two_formats_is_refused_unless_one_is_named(tmp_path):
@@ -207,10 +204,7 @@ def test_a_folder_of_two_formats_is_refused_unless_one_is_named(tmp_path):
         encoding="utf-8",
     )
 
-    with pytest.raises(UnknownFormatError) as caught:
-        read_profile(tmp_path)
-
-    assert caught.value.message == (
+    assert refusal(tmp_path, UnknownFormatError) == (
         f"{tmp_path} holds files of several formats: kineto (a.json) and nvprof-text (b.txt)"
     )
     assert len(rows(read_profile(tmp_path, "kineto"), "kernels", "name")) == 1
@@ -241,10 +235,7 @@ def test_files_that_cannot_be_read_together_are_refused(tmp_path, monkeypatch, n
     monkeypatch.chdir(tmp_path)
     rank_file(tmp_path, "a.json")
 
-    with pytest.raises(InputError) as caught:
-        read_profile(names)
-
-    assert caught.value.message == message
+    assert refusal(names, InputError) == message
 
 
 def text(file):

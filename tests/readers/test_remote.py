@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 from commands import gpuprof
-from table_rows import rows
+from recording_checks import refusal, rows
 from test_merged_ranks import rank_file
 
 from gpuprof.base.errors import (
@@ -176,10 +176,7 @@ def test_no_name_leads_out_of_the_folder_of_copies(memory, tmp_path, monkeypatch
     ],
 )
 def test_an_address_of_nothing_is_named(memory, address, message):  # noqa: ARG001
-    with pytest.raises(InputError) as caught:
-        read_profile(address)
-
-    assert caught.value.message == f"{address}: {message}"
+    assert refusal(address, InputError) == f"{address}: {message}"
 
 
 def _raising(error):

@@ -3,7 +3,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from table_rows import rows
+from recording_checks import rows
 
 from gpuprof.readers import find_reader, read_profile
 

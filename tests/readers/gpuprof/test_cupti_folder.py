@@ -2,6 +2,7 @@
 
 import pytest
 from cupti_folder import COLUMNS, EPOCH_NS, at, replace, write
+from recording_checks import refusal
 
 from gpuprof import read_profile
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError
@@ -22,12 +23,6 @@ def folder(path):
         ],
         synchronizations=[{"start": EPOCH_NS, "end": EPOCH_NS + 5, "type": 3}],
     )
-
-
-def refusal(path):
-    with pytest.raises(CorruptFileError) as caught:
-        read_profile(path)
-    return caught.value.message
 
 
 def test_a_folder_without_work_of_a_gpu_says_so(tmp_path):

@@ -6,7 +6,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from table_rows import rows
+from recording_checks import rows
 
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError, InputError
 from gpuprof.model.schema import KERNELS

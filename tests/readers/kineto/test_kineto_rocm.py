@@ -2,7 +2,7 @@
 
 import pytest
 import rocm
-from table_rows import rows
+from recording_checks import rows
 
 from gpuprof.analyses.collectives import collectives
 from gpuprof.analyses.synchronising_calls import synchronising_calls

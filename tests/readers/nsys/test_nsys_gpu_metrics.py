@@ -2,7 +2,7 @@
 
 import pytest
 from nsys_export import KERNEL, export, kernel, pid, write
-from table_rows import rows
+from recording_checks import rows
 
 from gpuprof.readers import read_profile
 

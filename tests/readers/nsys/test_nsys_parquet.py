@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from nsys_export import HTOD, KERNEL, MEMCPY, export, kernel, memcpy, stored
+from recording_checks import refusal
 
-from gpuprof.base.errors import CorruptFileError
 from gpuprof.readers import find_reader, read_profile
 from gpuprof.readers.gpuprof.write_gpuprof_file import write
 
@@ -18,12 +18,6 @@ REPORTS = [
     "PolPuigPuy__OpenACC_Project_PolPuig__report3.qdrep",
     "gartangh__Master-s-Dissertation__Darknet-19.qdrep",
 ]
-
-
-def refusal(folder):
-    with pytest.raises(CorruptFileError) as caught:
-        read_profile(folder).table("kernels")
-    return caught.value.message
 
 
 @pytest.fixture(params=[".parquet", ".arrow"])

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from nsys_export import KERNEL, MEMCPY, NVTX, PTOP, kernel, memcpy, pid, write
+from recording_checks import refusal
 
 from gpuprof.base.errors import (
     CorruptFileError,
@@ -245,10 +246,9 @@ def test_a_stream_without_the_importer_says_so(tmp_path, install_nsys):
     path = tmp_path / "run.qdstrm"
     path.write_bytes(b"\x00\xff\x00\xff\x00\xff\x00\xffNVIDIA Nsight Systems Stream 2019.6.1")
 
-    with pytest.raises(MissingToolError) as caught:
-        read_profile(path)
+    message = refusal(path, MissingToolError)
 
-    assert caught.value.message == f"{path} is a stream, and nsys' QdstrmImporter is not installed"
+    assert message == f"{path} is a stream, and nsys' QdstrmImporter is not installed"
 
 
 def test_a_stream_is_imported_first(tmp_path, install_nsys):
@@ -288,10 +288,7 @@ def test_a_stream_that_cannot_be_imported_has_the_importers_reason(
     path = tmp_path / "run.qdstrm"
     path.write_bytes(b"U3w[END]NVIDIA Nsight Systems Stream " + version.encode() + b"-027534f!")
 
-    with pytest.raises(kind) as caught:
-        read_profile(path)
-
-    assert caught.value.message == f"{path}: nsys cannot open it (File is corrupted.){newer}"
+    assert refusal(path, kind) == f"{path}: nsys cannot open it (File is corrupted.){newer}"
 
 
 def test_the_importer_is_found_where_the_help_of_nsys_points(tmp_path, install_nsys):

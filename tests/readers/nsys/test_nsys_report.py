@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import commands
 import nsys_report_file as drawn
 import pytest
-from table_rows import rows
+from recording_checks import rows
 
 from gpuprof import native
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError, GpuprofError, InputError

@@ -24,7 +24,7 @@ from nsys_export import (
     pid,
     write,
 )
-from table_rows import rows
+from recording_checks import refusal, rows
 
 from gpuprof import report
 from gpuprof.analyses.activity_summary import activity_summary, kernel_summary
@@ -55,10 +55,7 @@ def test_an_export_whose_trace_was_off_says_so(tmp_path):
     off = [{"name": "PROCESS_0:COLLECT_CUDA_TRACE", "value": "false"}]
     path = write(tmp_path / "off.sqlite", {"META_DATA_CAPTURE": off})
 
-    with pytest.raises(EmptyRecordingError) as caught:
-        read_profile(path)
-
-    assert caught.value.message == f"{path}: nothing to report, CUDA was not traced"
+    assert refusal(path, EmptyRecordingError) == f"{path}: nothing to report, CUDA was not traced"
 
 
 def test_a_traced_run_without_gpu_work_has_empty_tables_and_a_note(tmp_path):

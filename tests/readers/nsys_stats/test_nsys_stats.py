@@ -8,7 +8,7 @@ import json
 import re
 
 import pytest
-from table_rows import rows
+from recording_checks import rows
 
 import gpuprof
 from gpuprof.analyses.totals import totals

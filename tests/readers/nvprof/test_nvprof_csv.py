@@ -1,7 +1,7 @@
 """Summaries that nvprof prints as CSV, and tables that people made of its text."""
 
 import pytest
-from table_rows import rows
+from recording_checks import rows
 
 import gpuprof
 from gpuprof.readers import find_reader

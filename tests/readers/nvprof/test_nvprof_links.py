@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from nvprof_database import at, write
-from table_rows import rows
+from recording_checks import rows
 
 from gpuprof.readers import read_profile
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from nvprof_database import EPOCH_NS, PID, PREFIX, at, thread, write
-from table_rows import rows
+from recording_checks import rows
 
 import gpuprof
 from gpuprof.base import kernel_names

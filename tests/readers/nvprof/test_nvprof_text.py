@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from table_rows import rows
+from recording_checks import rows
 from test_nvprof_trace import TEXT_HEAD, TEXT_KERNEL
 
 import gpuprof

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from table_rows import rows
+from recording_checks import rows
 
 import gpuprof
 from gpuprof.base.errors import CorruptFileError, InputError, UsageError

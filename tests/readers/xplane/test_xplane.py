@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 import xspaces
-from table_rows import rows
+from recording_checks import refusal, rows
 
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError, UnknownFormatError
 from gpuprof.native import xspace
@@ -79,10 +79,9 @@ KERNEL = ("gemm", 5_000_000, 2_000_000, {"correlation_id": 3})
 def test_a_profile_of_the_host_alone_is_refused(tmp_path):
     path = written(tmp_path, Plane("/host:CPU").line("python", ("f", 0, 1, {})))
 
-    with pytest.raises(EmptyRecordingError) as caught:
-        read_profile(path)
+    message = refusal(path, EmptyRecordingError)
 
-    assert caught.value.message == f"{path} has no GPU activity: only the host was profiled"
+    assert message == f"{path} has no GPU activity: only the host was profiled"
 
 
 def test_an_empty_gpu_tells_the_profilers_error_without_the_hosts_name(tmp_path):

@@ -5,7 +5,7 @@ MemcpyOther, its name ``CopyDeviceToDevice``, and a launch on the host bears the
 """
 
 import pytest
-from table_rows import rows
+from recording_checks import rows
 from test_xplane import KERNEL, Plane, written
 
 from gpuprof.analyses.launch_latency import launch_latency
