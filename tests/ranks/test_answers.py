@@ -159,14 +159,6 @@ def test_what_keeps_one_of_many_last_ranks_is_no_advice():
     assert not any("see what keeps" in row["suggestion"] for row in turns)
 
 
-def test_nobody_is_blamed_where_all_come_last_in_turn():
-    _, files = _late_job(late=None, seed=5)
-
-    sentence = _tables(files, "bottom_line")["bottom_line"][0]["bottom_line"]
-
-    assert "makes the others wait" not in sentence
-
-
 def test_waiting_costs_what_the_drawing_says():
     job, files = _late_job("host")
 

@@ -64,7 +64,7 @@ def log(here):
 
 
 def test_each_cell_becomes_a_row_with_its_seconds_and_its_speed_up(here):
-    figures = ("--figure", r"accuracy=^accuracy (\S+)", "--repeat", "2", "--seed", "5")
+    figures = ("--figure", r"accuracy=^accuracy (\S+)", "--seed", "5")
     completed = sweep(here, *GRID, "--baseline", "devices=1", *figures)
 
     assert completed.returncode == 0, completed.stderr
@@ -76,14 +76,13 @@ def test_each_cell_becomes_a_row_with_its_seconds_and_its_speed_up(here):
         "batch=128,devices=2",
     ]
     assert {row["status"] for row in result_rows} == {"ok"}
-    assert {row["runs"] for row in result_rows} == {"2"}
-    assert all(0.05 <= float(row["seconds_min"]) <= float(row["seconds"]) for row in result_rows)
+    assert all(float(row["seconds"]) >= 0.05 for row in result_rows)
     assert [row["accuracy"] for row in result_rows] == ["0.064", "0.064", "0.128", "0.128"]
     for base, candidate in ((0, 1), (2, 3)):
         ratio = float(result_rows[base]["seconds"]) / float(result_rows[candidate]["seconds"])
         assert float(result_rows[candidate]["speed_up"]) == pytest.approx(ratio)
         assert float(result_rows[base]["speed_up"]) == 1
-    assert len(rows(here, "runs")) == 8
+    assert len(rows(here, "runs")) == 4
     assert json.loads((here / "out" / "sweep.json").read_text())["seed"] == 5
     for name in ("break-even.svg", "scaling.svg"):
         assert (here / "out" / name).read_text().startswith("<?xml")
@@ -109,6 +108,9 @@ def test_a_failing_cell_is_a_row_with_its_reason_and_runs_only_once(failing):
         ("ok", ""),
         ("failed", "exit status 1: 3 devices are asked for, 2 are here"),
     ]
+    ended, _ = rows(here)
+    assert ended["runs"] == "2"
+    assert 0.05 <= float(ended["seconds_min"]) <= float(ended["seconds"])
     assert log(here).count("begin 64 3") == 1
     assert "1 of 2 cells ran." in completed.stdout
     assert "3 devices are asked for, 2 are here" in completed.stdout
@@ -161,15 +163,6 @@ def test_progress_says_what_runs_how_long_it_took_and_how_long_is_left(failing):
     assert re.fullmatch(r"    \d+\.\d+ m?s; about \d+ s left", ended)
     assert second == "[2/4] batch=64,devices=3, run 1 ..."
     assert last.startswith("    failed: exit status 1: 3 devices are asked for, 2 are here; about")
-
-
-def test_values_and_repeats_can_be_added_to_a_sweep(here):
-    sweep(here, "--grid", "batch=64", "--grid", "devices=1")
-    completed = sweep(here, *GRID)
-
-    assert completed.returncode == 0, completed.stderr
-    assert len(log(here)) == 2 * 4
-    assert [row["status"] for row in rows(here)] == ["ok"] * 4
 
 
 def test_force_removes_a_sweep_and_nothing_else(here):

@@ -223,9 +223,15 @@ except KeyboardInterrupt:
 
 
 @pytest.mark.usefixtures("in_an_empty_folder")
-@EACH_TOOL
 @pytest.mark.parametrize(
-    ("number", "status"), [(signal.SIGINT, 5), (signal.SIGTERM, 143)], ids=["ctrl-c", "sigterm"]
+    ("tool", "number", "status"),
+    [
+        pytest.param("nsys", signal.SIGINT, 5, marks=pytest.mark.profilers, id="nsys-ctrl-c"),
+        pytest.param("nsys", signal.SIGTERM, 143, marks=pytest.mark.profilers, id="nsys-sigterm"),
+        pytest.param(
+            "nvprof", signal.SIGINT, 5, marks=pytest.mark.profilers("nvprof"), id="nvprof-ctrl-c"
+        ),
+    ],
 )
 def test_real_profiler_ends_in_order_after_the_program(tool, number, status):
     process = start(tool, script(WAITS))
