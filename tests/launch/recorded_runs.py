@@ -34,7 +34,7 @@ def record(recorder, program, *options, **variables):
 def gpuprof(*arguments, **variables):
     """Any command that ended, with the recorders of tests, in the folder of the test."""
     ours = {k: v for k, v in ENVIRONMENT.items() if os.environ.get(k) != v} | variables
-    ours.pop("PYTHONPATH")
+    ours.pop("PYTHONPATH", None)
     return commands.gpuprof(*arguments, cwd=Path.cwd(), program=PLAIN_GPUPROF, **ours)
 
 
