@@ -13,12 +13,7 @@ from gpuprof.facts.timeline import timelines
 from gpuprof.model.selection import Selection
 
 PARTS = (
-    "span_ns",
-    "compute_ns",
-    "exposed_communication_ns",
-    "exposed_transfer_ns",
-    "exposed_local_copy_ns",
-    "idle_ns",
+    "span_ns compute_ns exposed_communication_ns exposed_transfer_ns exposed_local_copy_ns idle_ns"
 )
 NCCL = {"name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096>)"}
 LOCAL = {"memcpy_kind": "DtoD"}
@@ -27,7 +22,7 @@ PEER = {"memcpy_kind": "PtoP", "src_device_id": 0, "dst_device_id": 1, "path": "
 
 def split(profile):
     return {
-        row["device_id"]: tuple(row[name] for name in PARTS)
+        row["device_id"]: tuple(row[name] for name in PARTS.split())
         for row in breakdown(profile).to_pylist()
     }
 

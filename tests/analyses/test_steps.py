@@ -12,8 +12,8 @@ from gpuprof.facts.step_windows import opening_kernels
 from gpuprof.model.selection import Selection
 
 
-def rows(profile, *names):
-    return [tuple(row[name] for name in names) for row in steps(profile).to_pylist()]
+def rows(profile, names):
+    return [tuple(row[n] for n in names.split()) for row in steps(profile).to_pylist()]
 
 
 def loop(texts, pause=0, length=100, **extra):
@@ -49,17 +49,9 @@ def test_nothing_that_repeats_has_no_steps():
     ],
 )
 def test_adjacent_ranges_give_steps_that_follow_one_another(texts):
-    names = (
-        "step",
-        "source",
-        "start_ns",
-        "span_ns",
-        "compute_ns",
-        "exposed_transfer_ns",
-        "idle_ns",
-    )
+    names = "step source start_ns span_ns compute_ns exposed_transfer_ns idle_ns"
 
-    assert rows(draw(**loop(texts)), *names) == [
+    assert rows(draw(**loop(texts)), names) == [
         (0, "ranges", 60, 100, 30, 10, 60),
         (1, "ranges", 160, 100, 30, 10, 60),
         (2, "ranges", 260, 40, 30, 10, 0),
@@ -69,7 +61,7 @@ def test_adjacent_ranges_give_steps_that_follow_one_another(texts):
 def test_time_between_ranges_that_are_apart_belongs_to_the_step_before():
     profile = draw(**loop(["step 0", "step 1"], pause=500))
 
-    assert rows(profile, "start_ns", "span_ns", "idle_ns", "status") == [
+    assert rows(profile, "start_ns span_ns idle_ns status") == [
         (60, 600, 560, "sample"),
         (660, 40, 0, "cut"),
     ]
@@ -116,7 +108,7 @@ def test_a_step_within_one_of_the_same_text_is_no_further_step(early):
     inner = [(start + 15, end - early, said) for start, end, said in recording["nvtx_ranges"]]
     recording["nvtx_ranges"] += inner
 
-    assert rows(draw(**recording), "start_ns", "span_ns") == [(60, 100), (160, 100), (260, 40)]
+    assert rows(draw(**recording), "start_ns span_ns") == [(60, 100), (160, 100), (260, 40)]
 
 
 def test_launches_of_steps_that_overlap_count_once_when_the_steps_are_chosen():
@@ -144,7 +136,7 @@ def pattern(repeats, names, gap=100):
 def test_a_pattern_of_kernels_that_repeats_is_detected():
     profile = draw(kernels=[(0, 10, {"name": "init"}), *pattern(4, ["a", "b", "b", "c", "b"])])
 
-    found = rows(profile, "step", "source", "text", "start_ns", "span_ns", "compute_ns")
+    found = rows(profile, "step source text start_ns span_ns compute_ns")
     assert found == [
         (0, "detected", "a", 100, 175, 50),
         (1, "detected", "a", 275, 175, 50),
@@ -182,7 +174,7 @@ def test_steps_of_processes_are_their_own():
         for _, _, columns in first[table]:
             columns.pop("device_id", None)
 
-    assert rows(draw(**first), "process_id", "step", "device_id", "start_ns") == [
+    assert rows(draw(**first), "process_id step device_id start_ns") == [
         (100, 0, 0, 60),
         (200, 0, 1, 67),
         (100, 1, 0, 160),
@@ -195,7 +187,7 @@ def test_steps_of_a_window_are_those_that_start_in_it_before_its_end(window, ste
     """They start at 60, 160 and 260 on the device."""
     part = draw(**loop(["step 0", "step 1", "step 2"])).restricted(Selection((window,)))
 
-    assert rows(part, "step", "start_ns", "span_ns") == [(step, 60 + 100 * step, 100)]
+    assert rows(part, "step start_ns span_ns") == [(step, 60 + 100 * step, 100)]
 
 
 LAYERS = ("compute", "communication", "transfer", "local_copy")
