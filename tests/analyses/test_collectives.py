@@ -68,33 +68,25 @@ def test_messages_and_groups_are_told_apart_where_the_framework_tells_them():
     }
 
 
+H800 = {"device_id": 0, "name": "NVIDIA H800 PCIe", "compute_capability": "9.0"}
+PCIE = {"device_id": 0, "link": "PCIe 3 x16", "bytes_per_s": 16}
+
+
+def nvlink(device, peer, rate):
+    link = {"device_id": device, "peer_device_id": peer, "link": f"NVLink 2 x{rate // 25}"}
+    return link | {"bytes_per_s": rate}
+
+
 @pytest.mark.parametrize(
     ("tables", "peak"),
     [
         ({}, None),
         ({"devices": [{"device_id": 0, "name": "Tesla V100-SXM2-32GB"}]}, 150e9),
         ({"devices": [{"device_id": 0, "name": "NVIDIA H100 80GB HBM3"}]}, 450e9),
-        (
-            {
-                "devices": [
-                    {"device_id": 0, "name": "NVIDIA H800 PCIe", "compute_capability": "9.0"}
-                ]
-            },
-            63e9,
-        ),
+        ({"devices": [H800]}, 63e9),
         ({"devices": [{"device_id": 1, "name": "Tesla V100-SXM2-32GB"}]}, None),
-        (
-            {
-                "links": [
-                    {"device_id": 0, "peer_device_id": 1, "link": "NVLink 2 x2", "bytes_per_s": 50},
-                    {"device_id": 0, "peer_device_id": 2, "link": "NVLink 2 x1", "bytes_per_s": 25},
-                    {"device_id": 1, "peer_device_id": 2, "link": "NVLink 2 x1", "bytes_per_s": 25},
-                    {"device_id": 0, "link": "PCIe 3 x16", "bytes_per_s": 16},
-                ]
-            },
-            75,
-        ),
-        ({"links": [{"device_id": 0, "link": "PCIe 3 x16", "bytes_per_s": 16}]}, 16),
+        ({"links": [nvlink(0, 1, 50), nvlink(0, 2, 25), nvlink(1, 2, 25), PCIE]}, 75),
+        ({"links": [PCIE]}, 16),
     ],
 )
 def test_the_peak_is_that_of_all_links_of_the_device(tables, peak):

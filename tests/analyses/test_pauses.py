@@ -301,31 +301,27 @@ def test_a_recorded_wait_names_the_stream(waits, cause):
     assert told(profile) == {cause: (100, 1)}
 
 
-def test_a_copy_that_another_device_runs_waits_for_that_device():
-    number = next(NUMBERS)
-    ends = {"src_device_id": 0, "dst_device_id": 1, "device_id": 1, "stream_id": 9}
-    peer = {"memcpy_kind": "PtoP", "path": "direct", "correlation_id": number, **ends}
+@pytest.mark.parametrize(
+    ("start", "stream", "others", "cause"),
+    [
+        pytest.param(200, 9, [other(195)], ("waits_for_device", "device 1"), id="its-device"),
+        pytest.param(115, 7, [], ("waits_for_stream", "stream 7"), id="streams-of-one-number"),
+    ],
+)
+def test_a_copy_that_another_device_runs_waits_for_work_of_that_device(
+    start, stream, others, cause
+):
+    launch = {"correlation_id": next(NUMBERS)}
+    ends = {"src_device_id": 0, "dst_device_id": 1, "device_id": 1, "stream_id": stream}
+    peer = {"memcpy_kind": "PtoP", "path": "direct"} | launch | ends
     profile = recorded(
         FIRST,
-        other(195),
-        memcpys=[(200 * US, 300 * US, peer)],
-        calls=[(50 * US, 52 * US, {"correlation_id": number, "name": "cudaMemcpyPeerAsync"})],
+        *others,
+        memcpys=[(start * US, 300 * US, peer)],
+        calls=[(50 * US, 52 * US, launch | {"name": "cudaMemcpyPeerAsync"})],
     )
 
-    assert told(profile) == {("waits_for_device", "device 1"): (100, 1)}
-
-
-def test_streams_of_two_devices_are_two_though_they_have_one_number():
-    number = next(NUMBERS)
-    ends = {"src_device_id": 0, "dst_device_id": 1, "device_id": 1}
-    peer = {"memcpy_kind": "PtoP", "path": "direct", "correlation_id": number, **ends}
-    profile = recorded(
-        FIRST,
-        memcpys=[(115 * US, 300 * US, peer)],
-        calls=[(50 * US, 52 * US, {"correlation_id": number, "name": "cudaMemcpyPeerAsync"})],
-    )
-
-    assert told(profile) == {("waits_for_stream", "stream 7"): (15, 1)}
+    assert told(profile) == {cause: (start - 100, 1)}
 
 
 def test_short_pauses_have_a_row_of_their_own():
