@@ -110,16 +110,11 @@ def test_kinds_are_in_order_and_the_costliest_first():
     ]
 
 
-def test_bytes_are_unknown_when_one_call_s_are():
-    profile = trace(memcpys=[copy("HtoD", 0, 1, bytes=8), copy("HtoD", 1, 2)])
+@pytest.mark.parametrize(("size", "both"), [(3, 11), (None, None)])
+def test_bytes_add_up_where_all_are_known(size, both):
+    profile = trace(memcpys=[copy("HtoD", 0, 1, bytes=8), copy("HtoD", 1, 2, bytes=size)])
 
-    assert _rows(profile)[0]["bytes"] is None
-
-
-def test_bytes_add_up():
-    profile = trace(memcpys=[copy("HtoD", 0, 1, bytes=8), copy("HtoD", 1, 2, bytes=3)])
-
-    assert _rows(profile)[0]["bytes"] == 11
+    assert _rows(profile)[0]["bytes"] == both
 
 
 def test_what_a_tool_summed_up_is_passed_on():

@@ -109,12 +109,6 @@ def test_an_excerpt_without_a_peer_row_may_have_had_peer_transfers():
     assert _groups(summary(*PUBLISHED_SINGLE))["peer_transfers"]["total_ns"] is None
 
 
-def test_listed_kernels_of_an_excerpt_are_not_all_kernels():
-    kernels = _groups(summary(*PUBLISHED_SINGLE))["kernels"]
-
-    assert (kernels["total_ns"], kernels["listed_ns"]) == (None, 6_921_090_000)
-
-
 def test_rounded_shares_do_not_make_an_excerpt():
     thirds = [row(name, 1, 1000, 0.333) for name in "abc"]
 

@@ -45,10 +45,15 @@ def test_another_device_does_not_wait_for_them():
     assert [one.cost_ns for one in of_memory(scope_of(profile, STEPS, device=1))] == [30]
 
 
+def migrated(pages, *more, **tables):
+    """Steps of a kernel, in the middle of which pages migrate for a fifth of the step."""
+    copies = [(begin + 40, begin + 60, pages) for begin, _ in STEPS]
+    kernels = [(begin, begin + 99) for begin, _ in STEPS]
+    return draw(kernels=kernels, memcpys=[*copies, *more], **tables)
+
+
 def test_pages_that_migrate_cost_their_time_since_kernels_wait_for_them():
-    copies = [(begin + 40, begin + 60, UVM) for begin, _ in STEPS]
-    copies += [(60, 65, UVM | {"memcpy_kind": "UVM_DtoH"})]
-    profile = draw(kernels=[(begin, begin + 99) for begin, _ in STEPS], memcpys=copies)
+    profile = migrated(UVM, (60, 65, UVM | {"memcpy_kind": "UVM_DtoH"}))
 
     [one] = of_memory(scope_of(profile, STEPS))
 
@@ -70,15 +75,13 @@ FAULT = {"processor": "gpu", "device_id": 0}
     ],
 )
 def test_pages_that_migrate_are_told_with_their_bytes_and_faults(faults, phrase):
-    copies = [(begin + 40, begin + 60, UVM) for begin, _ in STEPS]
     records = [
         (begin + 39, begin + 40, FAULT | {"faults": count})
         for (begin, _), count in zip(STEPS, faults, strict=True)
     ]
     of_others = [(45, 46, FAULT | {"device_id": 1, "faults": 99})]
     of_others += [(46, 46, {"processor": "cpu", "device_id": None, "faults": 1})]
-    kernels = [(begin, begin + 99) for begin, _ in STEPS]
-    profile = draw(kernels=kernels, memcpys=copies, page_faults=records + of_others)
+    profile = migrated(UVM, page_faults=records + of_others)
 
     [one] = of_memory(scope_of(profile, STEPS))
 
@@ -87,10 +90,7 @@ def test_pages_that_migrate_are_told_with_their_bytes_and_faults(faults, phrase)
 
 
 def test_migrations_of_unknown_size_are_told_without_bytes():
-    copies = [(begin + 40, begin + 60, UVM | {"bytes": None}) for begin, _ in STEPS]
-    profile = draw(kernels=[(begin, begin + 99) for begin, _ in STEPS], memcpys=copies)
-
-    [one] = of_memory(scope_of(profile, STEPS))
+    [one] = of_memory(scope_of(migrated(UVM | {"bytes": None}), STEPS))
 
     assert one.phrase == "has pages of managed memory migrate, most from the host"
 
