@@ -18,6 +18,23 @@ LAYOUT = kernel(name="nchwToNhwcKernel")
 REDUCE = kernel(name="ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)")
 
 
+def launched(*works, name="matmul", call_us=1, calls=()):
+    """Kernels with the calls that launch them.
+
+    Args:
+        works: Launch, start and end of each kernel in us.
+        name: That of the kernels, perhaps with a place for the number of each.
+        call_us: How long each call takes.
+        calls: Further calls.
+    """
+    rows, launches = [], []
+    for number, (launch, start, end) in enumerate(works):
+        call = {"correlation_id": number}
+        rows.append((start * US, end * US, call | {"name": name.format(number)}))
+        launches.append((launch * US, (launch + call_us) * US, call))
+    return draw(kernels=rows, api_calls=[*launches, *calls])
+
+
 def table_of(what):
     return "memcpys" if "memcpy_kind" in what else "kernels"
 

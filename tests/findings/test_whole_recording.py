@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from drawing import draw
+from drawn_steps import US, launched
 from measured import scope_of
 
 from gpuprof.facts.lost_calls import EVENTS_LOST
@@ -16,7 +17,6 @@ from gpuprof.findings.set_up import set_up_of
 from gpuprof.findings.whole_recording import of_recording
 from gpuprof.model.derived import UNKNOWN
 
-US = 1_000
 MS = 1_000_000
 PHILOX = "void tensorflow::functor::FillPhiloxRandomKernelLaunch<UniformDistribution>(int)"
 EIGEN = "void Eigen::internal::EigenMetaKernel<Eigen::TensorEvaluator<float>>(float, long)"
@@ -234,19 +234,12 @@ def test_without_phases_the_pause_that_a_program_starts_with_is_set_up(pauses, s
 
 
 @pytest.mark.parametrize(
-    ("launch", "is_set_up"),
-    [(-300 * US, False), (20 * US, False), (21 * US, True), (9_000 * US, True)],
+    ("launch", "is_set_up"), [(-300, False), (20, False), (21, True), (9_000, True)]
 )
 def test_without_phases_a_pause_whose_next_work_was_launched_before_is_a_wait(launch, is_set_up):
     """It is the first and by far the longest one."""
-    kernels, calls = [(0, 20 * US, {"correlation_id": 1})], [(-10 * US, -8 * US)]
-    for number in range(5):
-        at = 10 * MS + number * 150 * US
-        row = {"correlation_id": 2 + number, "name": f"kernel {number}"}
-        kernels.append((at, at + 100 * US, row))
-        calls.append((at - 20 * US, at - 18 * US) if number else (launch, launch + 2 * US))
-    rows = [(*times, {"correlation_id": 1 + number}) for number, times in enumerate(calls)]
-    profile = draw(kernels=kernels, api_calls=rows)
+    later = ((at - 20, at, at + 100) for at in range(10_150, 10_750, 150))
+    profile = launched((-10, 0, 20), (launch, 10_000, 10_100), *later, name="kernel {}")
 
     assert set_up_of(profile, timeline_of(profile, 0)).length == is_set_up * 9_980 * US
     of_device = {row["cause"]: row for row in findings(profile).to_pylist()}
@@ -270,38 +263,19 @@ def test_outside_of_phases_a_pause_whose_next_work_was_launched_before_is_a_wait
 
 
 def test_without_phases_calls_that_are_made_once_are_set_up():
-    names = ["cudaMalloc", "cudaStreamSynchronize"]
-    kernels, calls = [(0, 100 * US, {"name": "first"})], []
-    for number, name in enumerate(names, start=1):
-        at = number * 300 * US
-        launch = {"correlation_id": number}
-        kernels.append((at, at + 100 * US, {"name": name} | launch))
-        calls.append((at - 190 * US, at - 30 * US, {"name": name}))
-        calls.append((at - 10 * US, at - 9 * US, launch))
-    profile = draw(kernels=kernels, api_calls=calls)
+    profile = launched(
+        *((-5, 0, 100), (290, 300, 400), (590, 600, 700)),
+        name="kernel {}",
+        calls=[
+            (110 * US, 270 * US, {"name": "cudaMalloc"}),
+            (410 * US, 570 * US, {"name": "cudaStreamSynchronize"}),
+        ],
+    )
 
     [one] = found(profile, "setup")
 
     assert (one.cost_ns, one.where, one.table) == (200 * US, "cudaMalloc", "pauses")
     assert "80.0 % of it in cudaMalloc" in one.phrase
-
-
-def once(name, call, launch, *, reaches):
-    """Two kernels of 400 µs; a pause of 200 µs between them in which the host makes a call.
-
-    Args:
-        name: Name of the call.
-        call: When it is made within the pause, in us.
-        launch: When the second kernel is launched, in us.
-        reaches: How long that launch takes, in us.
-    """
-    second = {"correlation_id": 2}
-    kernels = [(0, 400 * US, {"name": "first"}), (600 * US, 1_000 * US, second)]
-    calls = [
-        ((400 + call[0]) * US, (400 + call[1]) * US, {"name": name}),
-        ((400 + launch) * US, (400 + launch + reaches) * US, second),
-    ]
-    return draw(kernels=kernels, api_calls=calls)
 
 
 @pytest.mark.parametrize(
@@ -310,7 +284,8 @@ def once(name, call, launch, *, reaches):
 )
 def test_without_phases_code_that_is_loaded_takes_what_the_host_does_to_compile_it(name, is_set_up):
     """The call takes 20 of 200 µs."""
-    profile = once(name, (150, 170), 190, reaches=5)
+    loads = (550 * US, 570 * US, {"name": name})
+    profile = launched((-5, 0, 400), (590, 600, 1_000), name="kernel {}", calls=[loads])
 
     assert set_up_of(profile, timeline_of(profile, 0)).length == is_set_up * 200 * US
 
@@ -329,18 +304,11 @@ def test_without_phases_a_launch_that_takes_a_millisecond_loads_code():
 
 def test_without_phases_pauses_longer_than_all_work_are_set_up():
     """Kernels of 30 µs in all, of which a pause of 40 is no part, but one of 20 may be."""
-    numbers = [{"correlation_id": number, "name": f"kernel {number}"} for number in range(4)]
-    starts = [0, 50, 100, 120]
-    kernels = [
-        (at * US, (at + length) * US, number)
-        for at, length, number in zip(starts, (10, 10, 5, 5), numbers, strict=True)
-    ]
-    calls = [
-        ((at - 1) * US, at * US, {"correlation_id": number}) for number, at in enumerate(starts)
-    ]
+    works = [(at - 1, at, at + length) for at, length in ((0, 10), (50, 10), (100, 5), (120, 5))]
+    with_calls = launched(*works, name="kernel {}")
+    without = draw(kernels=with_calls.table("kernels").to_pylist())
 
-    for tables, expected in (({"api_calls": calls}, [40, 40]), ({}, [])):
-        profile = draw(kernels=kernels, **tables)
+    for profile, expected in ((with_calls, [40, 40]), (without, [])):
         set_up = set_up_of(profile, timeline_of(profile, 0))
         assert ((set_up.end - set_up.start) // US).tolist() == expected
 
@@ -415,12 +383,10 @@ def test_where_kernels_or_nothing_ran_none_is_missed(tables):
 )
 def test_without_phases_long_pauses_that_recur_are_no_set_up(pauses_ms, set_up_ms):
     """A program that sleeps between requests, each of which takes 2 ms."""
-    at, kernels, calls = 0, [(0, 2 * MS, {"correlation_id": 0})], [(-1, 0, {"correlation_id": 0})]
-    for number, pause_ms in enumerate(pauses_ms, start=1):
-        launch = {"correlation_id": number}
-        at = kernels[-1][1] + pause_ms * MS
-        kernels.append((at, at + 2 * MS, {"name": f"request {number}"} | launch))
-        calls.append((at - 10 * US, at - 9 * US, launch))
-    profile = draw(kernels=kernels, api_calls=calls)
+    works = [(-1, 0, 2_000)]
+    for pause_ms in pauses_ms:
+        at = works[-1][2] + 1_000 * pause_ms
+        works.append((at - 10, at, at + 2_000))
+    profile = launched(*works, name="request {}")
 
     assert set_up_of(profile, timeline_of(profile, 0)).length == set_up_ms * MS

@@ -4,7 +4,7 @@ import pytest
 from collective_jobs import REDUCE as JOINT
 from collective_jobs import Job
 from drawing import draw
-from drawn_steps import DTOD, HTOD, LAYOUT, REDUCE, US, kernel, queued, steps
+from drawn_steps import DTOD, HTOD, LAYOUT, REDUCE, US, kernel, launched, queued, steps
 from ranks.joint import job_report, of_rank
 
 from gpuprof.analyses.reports import report
@@ -75,20 +75,10 @@ def test_what_the_step_does_not_wait_for_wins_nothing_and_ranks_last():
     assert casts["win"] == words
 
 
-def launched(count, period_us, launch_us, took_us):
-    """Kernels that a host launches one after the other, each as soon as the device is free."""
-    kernels, calls = [], []
-    for number in range(count):
-        at, row = number * period_us * US, {"correlation_id": number}
-        calls.append((at, at + launch_us * US, row))
-        kernels.append((at + 5 * US, at + (5 + took_us) * US, row))
-    return kernels, calls
-
-
 def test_small_kernels_win_what_their_launches_cost():
     """A kernel of 4 µs every 20 µs, of which its launch takes 18."""
-    kernels, calls = launched(80, 20, 18, 4)
-    row = row_of(draw(kernels=kernels, api_calls=calls), "small_kernels")
+    works = ((at, at + 5, at + 9) for at in range(0, 1_600, 20))
+    row = row_of(launched(*works, call_us=18), "small_kernels")
 
     # Short pauses between kernels remain, of which the recording shows none.
     assert 0.6 * row["win_ns"] < row["predicted_win_ns"] <= row["win_ns"] == 16 * US
