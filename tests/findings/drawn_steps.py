@@ -22,15 +22,16 @@ def launched(*works, name="matmul", call_us=1, calls=()):
     """Kernels with the calls that launch them.
 
     Args:
-        works: Launch, start and end of each kernel in us.
+        works: Launch, start and end of each kernel in us, and perhaps more of its row.
         name: That of the kernels, perhaps with a place for the number of each.
         call_us: How long each call takes.
         calls: Further calls.
     """
     rows, launches = [], []
-    for number, (launch, start, end) in enumerate(works):
+    for number, (launch, start, end, *row) in enumerate(works):
         call = {"correlation_id": number}
-        rows.append((start * US, end * US, call | {"name": name.format(number)}))
+        named = {"name": name.format(number)} | (row[0] if row else {})
+        rows.append((start * US, end * US, call | named))
         launches.append((launch * US, (launch + call_us) * US, call))
     return draw(kernels=rows, api_calls=[*launches, *calls])
 

@@ -4,11 +4,11 @@ import itertools
 
 import pytest
 from drawing import draw
+from drawn_steps import US, launched
 from measured import scope_of
 
 from gpuprof.findings.costly_kernels import of_scope
 
-US = 1_000
 NUMBERS = itertools.count(1)
 V100 = {"device_id": 0, "name": "Tesla V100-SXM2-16GB", "compute_capability": "7.0"}
 A100 = {"device_id": 0, "name": "NVIDIA A100-SXM4-40GB", "compute_capability": "8.0"}
@@ -28,35 +28,14 @@ def in_each_step(*activities):
     ]
 
 
-def launched(works, returned=1 * US, **columns):
-    """Kernels and the calls that launch them, each given as launch, start and end in us."""
-    numbers = [next(NUMBERS) for _ in works]
-    kernels = [
-        (start * US, end * US, {"correlation_id": number, **columns})
-        for number, (_, start, end) in zip(numbers, works, strict=True)
-    ]
-    calls = [
-        (launch * US, launch * US + returned, {"correlation_id": number})
-        for number, (launch, _, _) in zip(numbers, works, strict=True)
-    ]
-    return {"kernels": kernels, "api_calls": calls}
-
-
-def every(period, kernel_us, late_us, calls=60):
-    """Kernels that begin 3 µs after their launch, which is so late after the last one ended."""
-    return launched(
-        [
-            (at - 3, at, at + kernel_us)
-            for at in range(10, 10 + calls * period, period)
-            if period == kernel_us + late_us
-        ]
-    )
+def every(period, kernel_us, count=60, **more):
+    """Kernels that begin 3 µs after their launch, one in each period."""
+    starts = range(10, 10 + count * period, period)
+    return launched(*((at - 3, at, at + kernel_us) for at in starts), **more)
 
 
 def test_small_kernels_that_wait_for_their_launches_cost_the_time_between_them():
-    profile = draw(**every(period=25, kernel_us=5, late_us=20))
-
-    [one] = found(scope_of(profile), "small_kernels")
+    [one] = found(scope_of(every(period=25, kernel_us=5)), "small_kernels")
 
     assert one.cost_ns == one.win_ns == 59 * 20 * US
     assert "60, half of them shorter than 5.00 µs" in one.phrase
@@ -64,51 +43,40 @@ def test_small_kernels_that_wait_for_their_launches_cost_the_time_between_them()
 
 
 def test_gaps_too_short_to_be_called_pauses_count_too():
-    profile = draw(**every(period=9, kernel_us=5, late_us=4))
+    profile = every(period=9, kernel_us=5)
 
     assert [one.cost_ns for one in found(scope_of(profile), "small_kernels")] == [59 * 4 * US]
 
 
+WAITS = [
+    ((at + 5) * US, (at + 20) * US, {"name": "cudaStreamSynchronize"}) for at in range(10, 1510, 25)
+]
+
+
 @pytest.mark.parametrize(
-    "tables",
+    "profile",
     [
-        pytest.param(every(period=30, kernel_us=10, late_us=20), id="kernels-of-10-us"),
-        pytest.param(every(period=25, kernel_us=5, late_us=20, calls=49), id="49-kernels"),
-        pytest.param(every(period=5, kernel_us=5, late_us=0), id="nothing-between-them"),
+        pytest.param(every(period=30, kernel_us=10), id="kernels-of-10-us"),
+        pytest.param(every(period=25, kernel_us=5, count=49), id="49-kernels"),
+        pytest.param(every(period=5, kernel_us=5), id="nothing-between-them"),
         pytest.param(
-            launched([(0, at, at + 5) for at in range(30, 1530, 25)]), id="launched-in-time"
+            launched(*((0, at, at + 5) for at in range(30, 1530, 25))), id="launched-in-time"
         ),
-        pytest.param(every(period=2005, kernel_us=5, late_us=2000), id="pauses-of-2-ms"),
+        pytest.param(every(period=2005, kernel_us=5), id="pauses-of-2-ms"),
+        pytest.param(
+            every(period=25, kernel_us=5, calls=WAITS), id="waits-in-calls-that-synchronise"
+        ),
     ],
 )
-def test_what_launches_do_not_hold_up_is_no_such_cost(tables):
-    assert found(scope_of(draw(**tables)), "small_kernels") == []
-
-
-def test_waits_in_calls_that_synchronise_are_no_launches():
-    tables = every(period=25, kernel_us=5, late_us=20)
-    waits = [
-        (start + 5 * US, start + 20 * US, {"name": "cudaStreamSynchronize"})
-        for start, _, _ in tables["kernels"]
-    ]
-
-    assert (
-        found(
-            scope_of(draw(**tables | {"api_calls": [*tables["api_calls"], *waits]})),
-            "small_kernels",
-        )
-        == []
-    )
+def test_what_launches_do_not_hold_up_is_no_such_cost(profile):
+    assert found(scope_of(profile), "small_kernels") == []
 
 
 def test_kernels_are_counted_by_the_step_and_device():
-    works = [(at - 3, at, at + 5) for at in range(10, 2260, 25)]
+    starts = range(10, 2260, 25)
     steps = [(0, 760 * US), (760 * US, 1510 * US), (1510 * US, 2260 * US)]
-    tables, others = (
-        launched(works),
-        launched([(at, at, at + 20) for _, at, _ in works], device_id=1),
-    )
-    profile = draw(**{table: [*tables[table], *others[table]] for table in tables})
+    others = ((at, at, at + 20, {"device_id": 1}) for at in starts)
+    profile = launched(*((at - 3, at, at + 5) for at in starts), *others)
 
     [one] = found(scope_of(profile, steps), "small_kernels")
 
@@ -118,10 +86,9 @@ def test_kernels_are_counted_by_the_step_and_device():
 
 
 def test_the_words_are_those_of_the_framework():
-    kernels = {"name": "void at::native::vectorized_elementwise_kernel<4>(int)"}
-    tables = launched([(at - 3, at, at + 5) for at in range(10, 1510, 25)], **kernels)
+    name = "void at::native::vectorized_elementwise_kernel<4>(int)"
 
-    [one] = found(scope_of(draw(**tables)), "small_kernels")
+    [one] = found(scope_of(every(period=25, kernel_us=5, name=name)), "small_kernels")
 
     assert "torch.cuda.make_graphed_callables" in one.suggestion
 
