@@ -20,25 +20,21 @@ def launched(*work, ranges=(), modules=(), **tables):
         ranges: Start, end and text.
         modules: Start, end and name.
     """
-    kernels, copies, calls = [], [], []
+    tables = {"kernels": [], "memcpys": [], "api_calls": []} | tables
     for number, (at, what, *thread) in enumerate(work, start=1):
-        row = {"correlation_id": number}
-        rows, name = (copies, "memcpy_kind") if what.endswith(("toD", "toH")) else (kernels, "name")
-        rows.append(
-            (
-                100 + at,
-                110 + at,
-                row | {name: what, "bytes": 40} if rows is copies else row | {name: what},
-            )
-        )
-        calls.append((at, at + 1, row | {"thread_id": thread[0] if thread else 1}))
-    python = [(start, end, MODULE | {"name": f"nn.Module: {name}"}) for start, end, name in modules]
-    tables |= {"host_calls": python} if modules else {}
-    texts = [
+        call, is_copy = {"correlation_id": number}, what.endswith(("toD", "toH"))
+        row = {"memcpy_kind": what, "bytes": 40} if is_copy else {"name": what}
+        tables["memcpys" if is_copy else "kernels"].append((100 + at, 110 + at, row | call))
+        tables["api_calls"].append((at, at + 1, call | {"thread_id": thread[0] if thread else 1}))
+    tables["nvtx_ranges"] = [
         (start, end, {"text": text} | (rest[0] if rest else {}))
         for start, end, text, *rest in ranges
     ]
-    return draw(kernels=kernels, memcpys=copies, api_calls=calls, nvtx_ranges=texts, **tables)
+    if modules:
+        tables["host_calls"] = [
+            (start, end, MODULE | {"name": f"nn.Module: {name}"}) for start, end, name in modules
+        ]
+    return draw(**tables)
 
 
 def told(profile):

@@ -145,26 +145,17 @@ def test_estimates_of_a_recording_are_those_of_its_instants(kernels, memcpys, wi
 STEP = 40
 
 
+TO_ZERO = {"memcpy_kind": "DtoD", "src_device_id": 1, "dst_device_id": 0, "path": None}
+
+
 @settings(max_examples=40)
 @example(
     [
         [(0, 2, {"device_id": 0})],
-        [(0, 2, {"device_id": 1}), (0, 0, {"device_id": 0})],
-        [(20, 21, {"device_id": 1})],
+        [(0, 2, ON_1), (0, 0, {"device_id": 0})],
+        [(20, 21, ON_1)],
     ],
-    [
-        (
-            81,
-            101,
-            {
-                "memcpy_kind": "DtoD",
-                "src_device_id": 1,
-                "dst_device_id": 0,
-                "device_id": 1,
-                "path": None,
-            },
-        )
-    ],
+    [(81, 101, TO_ZERO | ON_1)],
 )
 @given(
     # At its last instant a step would begin with the next one, of which it would then be a part.

@@ -1,18 +1,16 @@
 """Figures of real recordings of several GPUs, each computed a second, plain way as well.
 
-The second way reads the recording itself (sqlite3 or json) and walks over all borders in time
+The second way reads the recording itself, by sqlite3, and walks over all borders in time
 with counters, knowing nothing of readers, tables or intervals.
 """
 
 import csv
-import json
 import re
 import shutil
 import sqlite3
 import subprocess
 from collections import Counter, defaultdict
 from contextlib import closing
-from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -30,9 +28,6 @@ MFU = "nsys-sqlite/GindaChen__nsys-ai__mfu_2gpu_before.sqlite"
 NVLINK = "nsys-rep/openhackathons__gpubootcamp__jacobi_memcpy_nvlink_report.qdrep"
 STAGED = "nsys-rep/openhackathons__gpubootcamp__jacobi_memcpy_sys_report.qdrep"
 NCCL = "nsys-rep/NERSC__sc21-dl-tutorial__4gpu_nobroadcast.qdrep"
-DLRM = "kineto/param_dlrm_worker{}_step_12.{}.pt.trace.json"
-# The ranks that wait most and least for others.
-RANKS = [DLRM.format(7, 1694128201553), DLRM.format(1, 1694128201556)]
 DEVICES = {H100: 2, MFU: 2, NVLINK: 2, STAGED: 2, NCCL: 1}
 PARTS = ("span_ns", "compute_ns", "exposed_communication_ns", "exposed_transfer_ns")
 PARTS += ("exposed_local_copy_ns", "idle_ns")
@@ -103,19 +98,6 @@ def nsys_activities(path):
             )
 
 
-def kineto_activities(path):
-    text = path.read_text(encoding="utf-8")
-    for event in json.loads(text, parse_float=str)["traceEvents"]:
-        kind = event.get("cat")
-        if kind not in {"kernel", "gpu_memcpy", "gpu_memset"}:
-            continue
-        start, length = (round(Decimal(event[name]) * 1000) for name in ("ts", "dur"))
-        layer = 2 if "nccl" in event["name"] else 1
-        if kind != "kernel":
-            layer = 3 if re.search("HtoD|DtoH|PtoP", event["name"]) else 4
-        yield event["args"]["device"], layer, start, start + length
-
-
 def figures(profile):
     return {
         row["device_id"]: tuple(row[name] for name in PARTS)
@@ -151,17 +133,6 @@ def test_collectives_are_the_kernels_of_nccl(name, expected, exported):
             GROUP BY deviceId""").fetchall()
     assert found == set(plain)
     assert found == expected
-
-
-@pytest.mark.parametrize("name", RANKS, ids=[f"rank-{RANKS.index(n)}" for n in RANKS])
-def test_breakdown_of_a_rank_is_that_of_a_walk_over_its_events(name):
-    path = CORPUS / name
-    if not path.exists():
-        pytest.skip("the recordings are not on this machine")
-
-    found = figures(read_profile(path))
-    assert found == split(kineto_activities(path))
-    assert len(found) == 1
 
 
 @pytest.mark.parametrize(
