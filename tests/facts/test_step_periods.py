@@ -2,6 +2,7 @@
 
 import pytest
 from drawing import draw, stepped
+from drawn_program import Program
 
 from gpuprof.analyses.phases import phases_table
 from gpuprof.analyses.repeated_transfers import repeated_transfers
@@ -150,41 +151,26 @@ def test_a_range_that_is_asked_for_is_compared_without_what_follows_it():
 
 def test_validation_after_an_epoch_is_no_step_of_another_kind():
     """Six epochs of ten steps, after each of which 2 ms of other kernels run unmarked."""
-    tables = {name: [] for name in ("kernels", "api_calls", "nvtx_ranges")}
-    at = number = 0
-
-    def launch(ns, name):
-        nonlocal at, number
-        tables["api_calls"].append((at, at + 1, {"correlation_id": number}))
-        tables["kernels"].append((at + 2, at + ns, {"correlation_id": number, "name": name}))
-        at, number = at + ns, number + 1
-
-    for step in range(60):
-        start = at
-        launch(500, "forward")
-        launch(500, "backward")
-        tables["nvtx_ranges"].append((start, at, {"text": f"step {step}"}))
-        if step % 10 == 9:
-            for _ in range(20):
-                launch(100_000, "evaluate")
-    (phase,) = phases(draw(**tables))
+    program = Program()
+    for _ in range(6):
+        program.steps([1000] * 10, ["forward", "backward"])
+        for _ in range(20):
+            program.kernel(100_000, "evaluate")
+    (phase,) = phases(program.profile())
 
     assert (phase.step_ns, len(phase.start_ns)) == (1000, 59)
 
 
 def test_a_pause_between_two_kinds_of_steps_is_of_neither():
     """Five steps on one device, 10 ms of nothing, five on two devices: all have pauses."""
-    tables = {name: [] for name in ("kernels", "api_calls", "nvtx_ranges")}
-    at = 0
-    for step in range(10):
-        at += 10 * MS * (step == 5)
-        launched = [{"correlation_id": 2 * step + n, "device_id": n} for n in range(1 + step // 5)]
-        for row in launched:
-            tables["api_calls"].append((at, at + 5, {"correlation_id": row["correlation_id"]}))
-            tables["kernels"].append((at + 10, at + MS, row))
-        tables["nvtx_ranges"].append((at, at + MS, {"text": f"step {step}"}))
-        at += 2 * MS
-    assert [(p.devices, p.step_ns, len(p.start_ns)) for p in phases(draw(**tables))] == [
+    program = Program()
+    for devices in ((0,), (0, 1)):
+        for _ in range(5):
+            program.steps([MS], ["matmul"], devices)
+            program.at += MS
+        program.at += 10 * MS
+
+    assert [(p.devices, p.step_ns, len(p.start_ns)) for p in phases(program.profile())] == [
         ((0,), 2 * MS, 4),
         ((0, 1), 2 * MS, 4),
     ]
