@@ -6,6 +6,7 @@ from drawing import draw
 from gpuprof.findings.findings import findings
 
 US = 1_000
+PYTHON = {"library": "python", "process_id": 100, "thread_id": 1}
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 TORCH = "site-packages/torch/utils/data/dataloader.py(600): __next__"
 
@@ -19,7 +20,6 @@ def training(*functions, thread=1):
         thread: The thread that launches.
     """
     kernels, calls, ranges, python = [], [], [], []
-    place = {"library": "python", "process_id": 100, "thread_id": 1}
     for step in range(20):
         at, row = step * 1_000 * US, {"correlation_id": step}
         kernels.append((at + 550 * US, at + 950 * US, row))
@@ -27,11 +27,11 @@ def training(*functions, thread=1):
         ranges.append((at, at + 1_000 * US, {"text": f"ProfilerStep#{step}"}))
         ranges.append((at + 10 * US, at + 510 * US, {"text": LOADER, "thread_id": thread}))
         python += [
-            (at + start * US, at + end * US, place | {"name": name})
+            (at + start * US, at + end * US, PYTHON | {"name": name})
             for name, start, end in (of for of in functions if len(of) > 1)
         ]
     python += [
-        (0, 20_000 * US, place | {"name": name})
+        (0, 20_000 * US, PYTHON | {"name": name})
         for (name,) in (f for f in functions if len(f) == 1)
     ]
     return draw(kernels=kernels, api_calls=calls, nvtx_ranges=ranges, host_calls=python)
@@ -82,24 +82,11 @@ def test_functions_are_not_read_for_little_time(monkeypatch):
         pytest.fail("functions of Python were read")
 
     monkeypatch.setattr("gpuprof.findings.late_hosts.function_around", refused)
+    first, second = ({"correlation_id": number} for number in (1, 2))
     profile = draw(
-        kernels=[
-            (0, 1_000 * US, {"correlation_id": 1}),
-            (1_030 * US, 2_000 * US, {"correlation_id": 2}),
-        ],
-        api_calls=[(-5, 0, {"correlation_id": 1}), (1_020 * US, 1_025 * US, {"correlation_id": 2})],
-        host_calls=[
-            (
-                0,
-                2_000 * US,
-                {
-                    "library": "python",
-                    "name": "train.py(9): main",
-                    "process_id": 100,
-                    "thread_id": 1,
-                },
-            )
-        ],
+        kernels=[(0, 1_000 * US, first), (1_030 * US, 2_000 * US, second)],
+        api_calls=[(-5, 0, first), (1_020 * US, 1_025 * US, second)],
+        host_calls=[(0, 2_000 * US, PYTHON | {"name": "train.py(9): main"})],
     )
 
     assert "host_late" in {row["cause"] for row in findings(profile).to_pylist()}
