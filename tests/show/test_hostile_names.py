@@ -35,7 +35,7 @@ NAMES = {
     "return": "\r=1+1",
     "escape": "\x1b]0;title\x07\x1b[31mred",
     "c1": "\x9b31mred\x85next",
-    "bidi": "a\u202eb\u2066c\u200fd\u061ce",
+    "bidi": "a\u202eb\u2066c\u200fd\u061ce\u2069",
     "lines": "one\u2028two\nthree\rfour",
     "pipe": "a|b`c`*d*_e_[f](g)<b>h</b>",
     "page": "</script><script>alert(1)</script><!-- --> ]]>",

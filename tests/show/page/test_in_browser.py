@@ -23,8 +23,8 @@ STAGED = ROOT / "gpuprof" / "docs" / "recordings" / "staged.gpuprof"
 
 
 @cache
-def hostile_page(kernels=40):
-    return recording_page(hostile.recording(kernels))
+def hostile_page():
+    return recording_page(hostile.recording())
 
 
 @pytest.fixture
@@ -49,12 +49,13 @@ def opened(browser, tmp_path):
         context.close()
 
 
-def barriers(page):
+def barriers(page, *rules):
     """What axe finds that keeps people out: its rules, with the elements that break them."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is missing")
+    options = {"runOnly": [*rules]} if rules else None
     return [
         (violation["id"], [node["html"][:90] for node in violation["nodes"][:3]])
-        for violation in axe.Axe().run(page).response["violations"]
+        for violation in axe.Axe().run(page, options=options).response["violations"]
     ]
 
 
@@ -417,12 +418,15 @@ def test_lines_of_eight_devices_differ_in_colour_or_dash(opened):
     assert len({*looks}) == 8
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_no_barrier(opened, scheme):
-    page = opened(hostile_page(kernels=8), scheme=scheme)
-    page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+def test_axe_finds_no_barrier(opened):
+    page = opened()
+    # All tables are made alike.
+    few = "[...document.querySelectorAll('details')].slice(0, 4)"
+    page.evaluate(f"{few}.forEach((d) => {{ d.open = true; }})")
 
     assert barriers(page) == []
+    page.emulate_media(color_scheme="dark")
+    assert barriers(page, "color-contrast") == []
 
 
 def _trained(factor):
@@ -499,11 +503,10 @@ def test_both_steps_zoom_together_by_key_and_names_are_found_in_both(compared):
     assert compared.text_content("#side-by-side .find .found").startswith("2, 18.0 µs in sum")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_no_barrier_in_a_comparison(compared, scheme):
-    compared.emulate_media(color_scheme=scheme)
-
+def test_axe_finds_no_barrier_in_a_comparison(compared):
     assert barriers(compared) == []
+    compared.emulate_media(color_scheme="dark")
+    assert barriers(compared, "color-contrast") == []
 
 
 def test_the_critical_path_is_shown_on_demand_with_its_sums(opened):
