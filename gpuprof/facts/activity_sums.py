@@ -95,8 +95,10 @@ def activity_sums(profile: Profile) -> pa.Table:
 
 def kernel_sums(profile: Profile) -> list[tuple[str, int]]:
     """The name of each kernel, and the sum of its durations in ns."""
-    columns = (profile.once(activity_sums).column(n) for n in ("activity_kind", "name", "total_ns"))
-    rows = zip(*(column.to_pylist() for column in columns), strict=True)
+    is_summary = profile.has("activity_summary")
+    sums = profile.table("activity_summary") if is_summary else profile.once(trace_sums)
+    columns = (sums.column(name).to_pylist() for name in ("activity_kind", "name", "total_ns"))
+    rows = zip(*columns, strict=True)
     return [(name, total_ns) for kind, name, total_ns in rows if kind == "kernel"]
 
 

@@ -214,8 +214,9 @@ def _shift(first: Channel, second: Channel) -> int:
     before, after = np.maximum(after - 1, 0), np.minimum(after, len(ends) - 1)
     is_before = np.abs(instants - ends[before]) <= np.abs(instants - ends[after])
     nearest = np.where(is_before, before, after)
-    shifts, count = np.unique(nearest - np.arange(len(nearest)), return_counts=True)
-    return int(shifts[count.argmax()])
+    shifts = nearest - np.arange(len(nearest))
+    least = int(shifts.min())
+    return least + int(np.bincount(shifts - least).argmax())
 
 
 def _shifted(first: Channel, seconds: Sequence[Channel], shift: int) -> list[_Fit]:

@@ -22,7 +22,7 @@ from gpuprof.facts.copies import end_name, sums_of, transfer_rows
 from gpuprof.facts.kernel_kinds import is_initial, may_initialise
 from gpuprof.facts.launches import LAUNCH_READS, first_calls, launches
 from gpuprof.facts.lost_calls import lost_threads
-from gpuprof.facts.numbers import NOT_FOUND, first_of, groups, read_columns
+from gpuprof.facts.numbers import NOT_FOUND, Numbers, first_of, groups, read_columns
 from gpuprof.facts.nvtx import RANGE_READS, named_parts
 from gpuprof.facts.phases import steps_by_phase
 from gpuprof.facts.step_windows import FROM_RANGES, masked
@@ -371,17 +371,14 @@ def _without_kernels(profile: Profile) -> tuple[int, int]:
     for rows in groups(process[is_launch], thread[is_launch]):
         calls = is_launch[rows]
         of_thread = int(process[calls[0]]), int(thread[calls[0]])
-        low, high = launches(profile).bounds.get(of_thread, (0, 0))
-        # When the calls of the thread began that launched anything, as far as calls are known.
-        times, last_ns = launches(profile).launch_ns, int(start[calls].max())
-        # Few of them are as early as the first calls.
-        began = range(low, high)
-        high = low + bisect_right(began, last_ns, key=lambda at: int(times[at : at + 1][0]))
-        launched = times[low:high]
+        launched = _launched_until(profile, of_thread, int(start[calls].max()))
         calls = calls[np.flatnonzero(start[calls] >= launched.min(initial=_NEVER))]
         is_left = places_in(launched, start[calls]) != NOT_FOUND
         # A call of the runtime and that of the driver in it have one number.
         ids = correlation[calls]
+        if is_left.all():
+            of += len(different(ids))
+            continue
         by_id = np.argsort(ids, kind="stable")
         first = first_of(by_id, ids)
         has_left = np.logical_or.reduceat(is_left[by_id], first) if len(first) else is_left
@@ -397,3 +394,13 @@ def _without_kernels(profile: Profile) -> tuple[int, int]:
         without += int(np.count_nonzero(is_without[:end]))
         of += end
     return without, of
+
+
+def _launched_until(profile: Profile, thread: tuple[int, int], last_ns: int) -> Numbers:
+    """When the calls of a thread began that launched anything, up to this instant."""
+    times = launches(profile).launch_ns
+    low, high = launches(profile).bounds.get(thread, (0, 0))
+    began = range(low, high)
+    # Of millions few are read: they are widened piece by piece.
+    high = low + bisect_right(began, last_ns, key=lambda at: int(times[at : at + 1][0]))
+    return times[low:high]
