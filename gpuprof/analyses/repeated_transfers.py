@@ -77,7 +77,7 @@ def repeated_transfers(profile: Profile) -> pa.Table:
     """
     rows = _tensors(profile) if profile.has("tensor_copies", "functions", "operations") else []
     if profile.has("memcpys", "kernels"):
-        rows += _with_kernels(profile, copied_again(profile)[:_ROWS])
+        rows += _with_kernels(profile, copied_again(profile))
     rows.sort(key=cost_of_repeated)
     return REPEATED_TRANSFERS.table(rows[:_ROWS])
 

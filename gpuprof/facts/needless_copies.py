@@ -73,7 +73,7 @@ def avoidable(profile: Profile) -> list[Avoidable]:
         there_in, back_in = f'in "{row["there"]}"', f'in "{row["back"]}"'
         phrase = f"turns from {row['src']} to {row['dst']} {there_in} and back {back_in}"
         needless.append(Avoidable(_running(there, back), phrase, row["suggestion"], "alternation"))
-    for copies, row in copied_again(profile)[:_WORST]:
+    for copies, row in copied_again(profile):
         size = say_bytes(row["copy_bytes"])
         phrase = f"copies of {size} from {row['src']} to {row['dst']} that every step makes again"
         needless.append(
@@ -98,7 +98,7 @@ def _there_and_back(profile: Profile) -> Iterator[Avoidable]:
     for rows in groups(there.src, there.dst):
         src, dst = int(there.src[rows[0]]), int(there.dst[rows[0]])
         yield Avoidable(
-            _running(there.take(rows), back.take(rows)),
+            _running(there, back, rows=rows),
             f"{counted(len(rows), 'copy', 'copies')} from {end_name(src)} to {end_name(dst)} that"
             f" {'comes' if len(rows) == 1 else 'come'} straight back in the same size",
             suggestion(src, dst),
@@ -106,8 +106,8 @@ def _there_and_back(profile: Profile) -> Iterator[Avoidable]:
         )
 
 
-def _running(*copies: Copies) -> Intervals:
-    return together([union(some.start_ns, some.end_ns) for some in copies])
+def _running(*copies: Copies, rows: slice | Int64s = slice(None)) -> Intervals:
+    return together([union(some.start_ns[rows], some.end_ns[rows]) for some in copies])
 
 
 def _are_exchanged(profile: Profile, there: Copies, back: Copies) -> npt.NDArray[np.bool_]:
@@ -223,7 +223,7 @@ def turns(profile: Profile) -> list[tuple[Pairs, Row]]:
 def copied_again(profile: Profile) -> list[tuple[Copies, Row]]:
     """The copies that every step makes again, with their row in `repeated_transfers`.
 
-    The longest exposed and the largest first.
+    The longest exposed and the largest first, twenty at most.
     """
     all_copies = moves(profile)
     # What is copied back to the host are results, which differ from step to step.
@@ -236,11 +236,12 @@ def copied_again(profile: Profile) -> list[tuple[Copies, Row]]:
     exposed_ns = np.maximum(all_copies.duration_ns - hidden_ns, 0)
     ranges = _ranges_around(profile, all_copies)
     repeated = [
-        copies_and_row
+        places_and_row
         for series in map(by_period, step_windows(profile))
-        for copies_and_row in _of_series(profile, series, all_copies, exposed_ns, ranges)
+        for places_and_row in _of_series(profile, series, all_copies, exposed_ns, ranges)
     ]
-    return sorted(repeated, key=lambda copies_and_row: cost_of_repeated(copies_and_row[1]))
+    repeated.sort(key=lambda places_and_row: cost_of_repeated(places_and_row[1]))
+    return [(all_copies.take(places), row) for places, row in repeated[:_WORST]]
 
 
 def cost_of_repeated(row: Row) -> tuple[int, int, float, str]:
@@ -274,7 +275,8 @@ def _of_series(
     all_copies: Copies,
     exposed_ns: Int64s,
     ranges: tuple[Int64s, list[str]],
-) -> Iterator[tuple[Copies, Row]]:
+) -> Iterator[tuple[Int64s, Row]]:
+    """Which copies every step of a series makes again."""
     steps = np.flatnonzero(profile.selection.holds(series.start_ns))
     if len(series.between):
         steps = steps[steps < len(series.start_ns) - 1]  # the last one's period is not known
@@ -288,23 +290,24 @@ def _of_series(
         if series.process_id is None
         else all_copies.process == series.process_id
     )
-    chosen, step, exposed_ns = all_copies.take(is_ours), step[is_ours], exposed_ns[is_ours]
-    places, names = ranges[0][is_ours], ranges[1]
+    chosen = np.flatnonzero(is_ours)
+    places, names = ranges[0][chosen], ranges[1]
     if series.text in names:  # the step itself is no place in it
         places[places == names.index(series.text)] = NO_RANGE
-    for rows in groups(chosen.src, chosen.dst, chosen.bytes, places):
+    keys = (column[chosen] for column in (all_copies.src, all_copies.dst, all_copies.bytes))
+    for alike in groups(*keys, places):
+        rows = chosen[alike]
         # Copies are in the order of their starts.
         if 1 + np.count_nonzero(np.diff(step[rows])) == len(steps):
-            copies = chosen.take(rows)
-            row = _repeated_row(series, copies, len(steps))
-            place = int(places[rows[0]])
+            row = _repeated_row(series, all_copies, rows, len(steps))
+            place = int(places[alike[0]])
             name = None if place == NO_RANGE else names[place]
-            yield copies, row | {"exposed_ns": int(exposed_ns[rows].sum()), "range": name}
+            yield rows, row | {"exposed_ns": int(exposed_ns[rows].sum()), "range": name}
 
 
-def _repeated_row(series: StepWindows, copies: Copies, steps: int) -> Row:
-    src, dst, size = int(copies.src[0]), int(copies.dst[0]), int(copies.bytes[0])
-    calls = len(copies.src)
+def _repeated_row(series: StepWindows, copies: Copies, rows: Int64s, steps: int) -> Row:
+    src, dst, size = (int(of[rows[0]]) for of in (copies.src, copies.dst, copies.bytes))
+    calls = len(rows)
     keep = f"copy it from {end_name(src)} to {end_name(dst)} once and keep it"
     advice = f"if it is the same data in every step, {keep}"
     # What comes from the host once a step is mostly its batch: it has the same size, not the same
@@ -323,6 +326,6 @@ def _repeated_row(series: StepWindows, copies: Copies, steps: int) -> Row:
         "step_source": series.source,
         "calls_per_step": calls / steps,
         "bytes_per_step": calls * size / steps,
-        "total_ns": int(copies.duration_ns.sum()),
+        "total_ns": int(copies.duration_ns[rows].sum()),
         "suggestion": advice,
     }
