@@ -58,16 +58,14 @@ def test_an_export_whose_trace_was_off_says_so(tmp_path):
     assert refusal(path, EmptyRecordingError) == f"{path}: nothing to report, CUDA was not traced"
 
 
-def test_a_traced_run_without_gpu_work_has_empty_tables_and_a_note(tmp_path):
-    tables = {STRINGS: [{"id": 1, "value": "cudaGetDeviceCount"}], RUNTIME: [call(0, 9, 1)]}
-    profile = read_profile(write(tmp_path / "idle.sqlite", tables))
+def test_a_traced_run_without_gpu_work_has_empty_tables_and_a_note(read):
+    called = {STRINGS: [{"id": 1, "value": "cudaGetDeviceCount"}], RUNTIME: [call(0, 9, 1)]}
+    profile = read(called)
 
-    assert {n: profile.table(n).num_rows for n in ("kernels", "memcpys", "api_calls")} == {
-        "kernels": 0,
-        "memcpys": 0,
-        "api_calls": 1,
-    }
+    counts = [profile.table(name).num_rows for name in ("kernels", "memcpys", "api_calls")]
+    assert counts == [0, 0, 1]
     assert not profile.has("nvtx_ranges")
+    assert not profile.has("host_calls")
     assert profile.origin.warnings == ("CUDA calls were recorded, but no GPU work was recorded",)
 
 
@@ -297,11 +295,11 @@ def test_ends_of_copies_are_the_same_where_a_copy_may_be_half_of_another(read, f
     assert dst.tolist() == [3, UNKNOWN, 4, UNKNOWN, UNKNOWN]
 
 
-def test_names_of_calls_take_no_query(tmp_path, monkeypatch):
+def test_names_of_calls_take_no_query(read, monkeypatch):
     texts = ["cudaFree_v3020", "a_v3020\n", "b_v123", "c_v12345", "_v3020", "d_v3020_v4000"]
     names = [{"id": number, "value": text} for number, text in enumerate(texts)]
     call = {"start": 0, "end": 1, "nameId": 1, "globalTid": pid(9), "correlationId": 1}
-    profile = read_profile(write(tmp_path / "x.sqlite", {STRINGS: names, RUNTIME: [call]}))
+    profile = read({STRINGS: names, RUNTIME: [call]})
     monkeypatch.setattr(duckdb, "connect", None)
 
     names = profile.loaded("api_calls").names
@@ -364,7 +362,7 @@ def nvtx(start, end, kind=59, **columns):
     return {"start": start, "end": end, "eventType": kind} | given | columns
 
 
-def test_ranges_have_their_text_wherever_it_is_kept(tmp_path):
+def test_ranges_have_their_text_wherever_it_is_kept(read):
     events = [
         nvtx(0, None, 75, text="NCCL", domainId=2),
         nvtx(0, None, 75, text="other process", domainId=2, globalTid=pid(8)),
@@ -374,15 +372,13 @@ def test_ranges_have_their_text_wherever_it_is_kept(tmp_path):
         nvtx(6, None, 59, text="still open"),
         nvtx(7, 7, 34, text="a mark"),
     ]
-    path = tmp_path / "x.sqlite"
-    write(path, {"NVTX_EVENTS": [nvtx(0, 0, 0, text="", textId=0), *events]})
 
-    table = read_profile(path).table("nvtx_ranges")
+    profile = read({"NVTX_EVENTS": [nvtx(0, 0, 0, text="", textId=0), *events]})
 
-    assert table.select(["start_ns", "text", "domain", "range_kind"]).to_pylist() == [
-        {"start_ns": 1, "text": "epoch 0", "domain": "", "range_kind": "push_pop"},
-        {"start_ns": 2, "text": "saxpy(float*)", "domain": "NCCL", "range_kind": "push_pop"},
-        {"start_ns": 4, "text": "copy", "domain": "", "range_kind": "start_end"},
+    assert rows(profile, "nvtx_ranges", "start_ns", "text", "domain", "range_kind") == [
+        (1, "epoch 0", "", "push_pop"),
+        (2, "saxpy(float*)", "NCCL", "push_pop"),
+        (4, "copy", "", "start_end"),
     ]
 
 
@@ -448,16 +444,15 @@ COLLECTED = [
 ]
 
 
-def diagnosed(tmp_path, text, tables):
-    found = {"META_DATA_CAPTURE": TRACED, "DIAGNOSTIC_EVENT": [{"text": text, "severity": 3}]}
-    return read_profile(write(tmp_path / "x.sqlite", found | tables))
+def diagnosed(text, **tables):
+    """What nsys said of a recording in which CUDA and NVTX were to be traced, and tables of it."""
+    said = {"META_DATA_CAPTURE": TRACED, "DIAGNOSTIC_EVENT": [{"text": text, "severity": 3}]}
+    return said | tables
 
 
 @pytest.mark.parametrize("text", NOT_COLLECTED)
-def test_what_nsys_could_not_collect_is_unknown_and_not_zero(tmp_path, text):
-    calls = {RUNTIME: [call(0, 9, 1)]}
-
-    profile = diagnosed(tmp_path, text, calls)
+def test_what_nsys_could_not_collect_is_unknown_and_not_zero(read, text):
+    profile = read(diagnosed(text, **{RUNTIME: [call(0, 9, 1)]}))
 
     assert profile.table("api_calls").num_rows == 1
     assert not any(map(profile.has, ("kernels", "memcpys", "memsets", "graph_launches")))
@@ -470,29 +465,25 @@ def test_what_nsys_could_not_collect_is_unknown_and_not_zero(tmp_path, text):
 
 
 @pytest.mark.parametrize("text", COLLECTED)
-def test_what_nsys_says_of_other_things_leaves_no_work_none(tmp_path, text):
-    profile = diagnosed(tmp_path, text, {RUNTIME: [call(0, 9, 1)]})
+def test_what_nsys_says_of_other_things_leaves_no_work_none(read, text):
+    profile = read(diagnosed(text, **{RUNTIME: [call(0, 9, 1)]}))
 
     assert profile.table("kernels").num_rows == 0
     assert profile.origin.warnings[-1] == "CUDA calls were recorded, but no GPU work was recorded"
 
 
-def test_gpu_work_that_is_there_was_collected(tmp_path):
-    profile = diagnosed(tmp_path, NOT_COLLECTED[0], {KERNEL: [kernel(0, 9)]})
+def test_gpu_work_that_is_there_was_collected(read):
+    profile = read(diagnosed(NOT_COLLECTED[0], **{KERNEL: [kernel(0, 9)]}))
 
     assert profile.table("kernels").num_rows == 1
     assert profile.table("memcpys").num_rows == 0
 
 
 def test_a_recording_of_which_cuda_alone_was_asked_and_not_collected_is_refused(tmp_path):
-    path = tmp_path / "x.sqlite"
-    tables = {
-        "META_DATA_CAPTURE": TRACED[:1],
-        "DIAGNOSTIC_EVENT": [{"text": NOT_COLLECTED[0], "severity": 2}],
-    }
+    path = write(tmp_path / "x.sqlite", diagnosed(NOT_COLLECTED[0], META_DATA_CAPTURE=TRACED[:1]))
 
     with pytest.raises(EmptyRecordingError) as caught:
-        read_profile(write(path, tables))
+        read_profile(path)
 
     assert caught.value.message == (
         f"{path}: nothing to report, what GPUs did is unknown: nsys could not collect it "
@@ -564,7 +555,7 @@ def test_page_faults_of_gpus_and_of_the_cpu(read, columns, end_ns, device_id, fa
     ]
 
 
-def test_calls_of_other_libraries_are_told_with_their_library(tmp_path):
+def test_calls_of_other_libraries_are_told_with_their_library(read):
     made = {"start": 1, "end": 4, "globalTid": pid(9) | 12, "textId": 1, "requestHandle": 5}
     os_call = {"start": 3, "end": 9, "globalTid": pid(9) | 13, "nameId": None, "eventClass": 27}
     tables = {
@@ -575,17 +566,13 @@ def test_calls_of_other_libraries_are_told_with_their_library(tmp_path):
         "OSRT_API": [os_call],
         KERNEL: [kernel(0, 9)],
     }
-    path = write(tmp_path / "x.sqlite", tables)
 
-    assert sorted(rows(path, "host_calls")) == [
+    assert sorted(rows(read(tables), "host_calls")) == [
         (1, 4, "mpi", "saxpy(float*)", 9, 12),
         (2, 3, "ucx", "saxpy(float*)", 9, 12),
         (2, 4, "mpi", "saxpy(float*)", 9, 12),
         (3, 9, "os", "unknown", 9, 13),
     ]
-    assert not read_profile(write(tmp_path / "y.sqlite", {KERNEL: [kernel(0, 9)]})).has(
-        "host_calls"
-    )
 
 
 def test_a_wait_names_the_stream_on_which_its_event_was_recorded_last(read):
@@ -752,12 +739,12 @@ def test_a_query_reads_every_column_that_it_names(read, sql, expected):
     assert column(read(tables), sql) == expected
 
 
-def test_an_environment_among_the_names_disturbs_no_analysis(tmp_path):
+def test_an_environment_among_the_names_disturbs_no_analysis(read):
     names = ["ncclDevKernel_AllReduce_Sum_f32", "PATH=/opt/nccl\0SHELL=/bin/sh"]
     strings = [{"id": number, "value": name} for number, name in enumerate(names, 1)]
-    path = write(tmp_path / "x.sqlite", {STRINGS: strings, KERNEL: [kernel(0, 9)]})
+    profile = read({STRINGS: strings, KERNEL: [kernel(0, 9)]})
 
-    (row,) = report(path).arrow("collectives").to_pylist()
+    (row,) = report(profile).arrow("collectives").to_pylist()
 
     assert (row["collective"], row["total_ns"]) == ("AllReduce", 9)
 
@@ -812,12 +799,12 @@ def test_a_database_whose_marks_lie_deep_in_it_is_recognised(tmp_path):
 
 
 @pytest.mark.parametrize("sums", [kernel_summary, activity_summary, activity_sums])
-def test_two_numbers_of_one_name_are_one_kernel(tmp_path, sums):
+def test_two_numbers_of_one_name_are_one_kernel(read, sums):
     names = [{"id": 1, "value": "a"}, {"id": 2, "value": "a"}, {"id": 3, "value": "b"}]
     times = [(0, 4, 1), (5, 6, 2), (7, 9, 1), (10, 15, 3), (20, 21, 8), (22, 23, 9)]
-    path = write(tmp_path / "x.sqlite", {STRINGS: names, KERNEL: [kernel(*t) for t in times]})
+    profile = read({STRINGS: names, KERNEL: [kernel(*t) for t in times]})
 
-    found = sums(read_profile(path)).select(["name", "calls", "total_ns", "min_ns", "max_ns"])
+    found = sums(profile).select(["name", "calls", "total_ns", "min_ns", "max_ns"])
 
     assert [tuple(row.values()) for row in found.to_pylist()] == [
         ("a", 3, 7, 1, 4),

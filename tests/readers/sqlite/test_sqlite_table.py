@@ -308,7 +308,8 @@ def test_what_the_pages_do_not_say_for_certain_is_read_by_other_ways(tmp_path, t
 
 
 @pytest.mark.parametrize("value", ["x", 1.5, b"\1", 2.0**70])
-def test_a_value_of_another_type_is_named_with_its_place(tmp_path, value):
+def test_a_value_of_another_type_is_named_with_its_place(tmp_path, monkeypatch, value):
+    monkeypatch.setattr(sqlite_source, "_BATCH_ROWS", 2)
     file = made(tmp_path / "odd.sqlite", "(a INTEGER)", [(1,), (None,), (value,)])
 
     with pytest.raises(CorruptFileError) as caught:

@@ -141,8 +141,8 @@ def test_a_kernel_has_its_time_its_place_and_its_launch(tmp_path):
         ),
         pytest.param(
             "MemcpyP2P",
-            "kind_src:device kind_dst:device size:8 dest:1 async:1",
-            ("PtoP", "device", "device", 8, 3, 1, "direct"),
+            "kind_src:device kind_dst:device size:8 dest:0 async:1",
+            ("PtoP", "device", "device", 8, 3, 0, "direct"),
             id="peer",
         ),
         pytest.param(
