@@ -837,3 +837,18 @@ def test_a_carriage_return_within_the_last_row_is_refused_as_any_other_ragged_ro
     error = _refused(tmp_path, CSV.rstrip("\n") + "\rb")
 
     assert error.message.endswith("expected 6 cells as in the heading, found 1")
+
+
+def test_calls_of_a_recording_without_gpu_work_are_no_section(tmp_path):
+    header = "Processing [{}.sqlite] with [x/{}.py]...\n"
+    calls = "Time (%),Total Time (ns),Num Calls,Avg (ns),Name\n100.0,70,1,70.0,cudaMalloc\n\n"
+    idle, busy = header.format("a", "cuda_api_sum"), header.format("b", "cuda_gpu_kern_sum")
+
+    assert _kernels(_read(tmp_path, f"{idle}{calls}{busy}{CSV}")) == TWO_KERNELS
+
+
+def test_sums_of_kernels_stand_beside_a_trace_of_them_and_count_once(tmp_path):
+    profile = _read(tmp_path, f"{CSV}\n{TRACE}")
+
+    assert _kernels(profile) == TWO_KERNELS
+    assert profile.has("kernels")
