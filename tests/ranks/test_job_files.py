@@ -61,12 +61,13 @@ def test_a_rank_is_found_in_a_run(run):
     assert len(completed.stdout.splitlines()) == 2
 
 
-def test_a_single_file_of_another_rank_is_named(tmp_path):
+def test_what_a_file_says_of_its_rank_counts_and_not_its_name(tmp_path):
     path = tmp_path / "rank2.gpuprof"
     write(drawn_ranks(1)[0], path)
 
-    with pytest.raises(InputError, match="is not of rank 5"):
-        file_of_rank([str(path)], 5)
+    assert file_of_rank([str(path)], 0) == path
+    with pytest.raises(InputError, match="is not of rank 2"):
+        file_of_rank([str(path)], 2)
 
 
 def test_ranks_of_a_large_data_set_are_read_one_by_one(tmp_path):
