@@ -1,7 +1,6 @@
 """What `gpuprof.report` returns: tables on demand, findings, charts, a page, and its summary."""
 
 import pandas as pd
-import pyarrow as pa
 import pytest
 from commands import ROOT
 from matplotlib import pyplot as plt
@@ -201,8 +200,3 @@ def test_the_text_names_tables_and_charts_and_keeps_figures_with_their_units(sta
     assert max(map(len, text.splitlines())) <= max(80, len(str(STAGED)) + 1)
     assert not [line for line in text.splitlines() if line.startswith(("% ", "ms "))]
     assert "\nCharts: timeline, steps, kernels, roofline, matrix" in text
-
-
-def test_arrow_and_pandas_agree_on_types(staged):
-    assert staged.arrow("totals").schema.field("total_ns").type == pa.int64()
-    assert str(staged["totals"]["total_ns"].dtype) == "int64[pyarrow]"

@@ -2,7 +2,6 @@
 
 # ruff: noqa: N802, SLF001 - the names of CUDA, and the way ctypes.byref is followed
 
-import os
 import shlex
 import subprocess
 import sys
@@ -232,10 +231,8 @@ def test_what_is_to_run_elsewhere_need_not_be_here(words, program):
 @pytest.mark.profilers
 def test_a_printed_command_runs_in_a_shell_as_it_is(tmp_path):
     (tmp_path / "train.py").write_text("import sys; print(sys.argv[1:])")
-    root = Path(__file__).parent.parent.parent
-    words = [sys.executable, "-m", "gpuprof", "record", "--print-command", "-o", "a b", "train.py"]
-    environment = {**os.environ, "PYTHONPATH": str(root)}
-    line = subprocess.check_output([*words, "x y"], cwd=tmp_path, env=environment, text=True)
+    words = ("record", "--print-command", "-o", "a b", "train.py", "x y")
+    line = gpuprof(*words, cwd=tmp_path).stdout
 
     assert not (tmp_path / "a b").exists()
     output = subprocess.check_output(["sh", "-c", line], cwd=tmp_path, text=True)
