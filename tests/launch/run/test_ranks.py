@@ -95,7 +95,7 @@ def test_torchrun_leaves_a_trace_of_each_rank(tmp_path):
     assert [(p["rank"], p["epochs"]) for p in saved_manifest["processes"]] == [(0, 1), (1, 1)]
 
 
-@pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
+@pytest.mark.parametrize("method", ["spawn", "fork"])
 @pytest.mark.usefixtures("in_an_empty_folder")
 def test_processes_of_multiprocessing_mark_their_epochs_in_one_run(method):
     program = script(
