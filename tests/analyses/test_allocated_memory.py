@@ -4,7 +4,7 @@ import gzip
 import json
 
 import pytest
-from commands import CORPUS, gpuprof
+from commands import CORPUS
 from recordings import kernel, trace
 
 from gpuprof.analyses.memory import memory, memory_over_time
@@ -12,6 +12,7 @@ from gpuprof.analyses.reports import report
 from gpuprof.base.errors import MissingTableError
 from gpuprof.readers import read_profile
 from gpuprof.show.charts.catalogue import chart_named, of_recording, picture_of
+from gpuprof.show.page.recording_page import recording_page
 
 MB = 1_000_000
 
@@ -162,16 +163,13 @@ def test_real_peaks_are_those_of_the_trace(name):
     assert {r["device_id"]: r["peak_bytes"] for r in rows} == {d: max(v) for d, v in levels.items()}
 
 
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real files is not here")
-def test_a_page_and_a_chart_show_memory(tmp_path):
-    path = CORPUS / "kineto" / "hta_df_index_resolver__df_index_resolver.json.gz"
-    page, chart = tmp_path / "page.html", tmp_path / "memory.svg"
+def test_a_page_and_a_chart_show_memory():
+    profile, chart = _steps(kept=0), chart_named("memory")
 
-    done = gpuprof("report", path, "--html", page, "--chart", f"memory={chart}")
-
-    assert done.returncode == 0
-    assert "Device 1 has up to 6.63 GB allocated, of 12.8 GB reserved" in page.read_text()
-    assert "in use throughout" in chart.read_text()
+    page = recording_page(profile).replace("\N{NO-BREAK SPACE}", " ")
+    assert "Device 0 has up to 185 MB allocated, of 200 MB reserved" in page
+    [panel] = picture_of(chart, of_recording(profile, chart)).panels
+    assert panel.series[0][0].name == "in use throughout"
 
 
 def test_without_events_the_monitor_tells_what_is_in_use():
