@@ -27,6 +27,10 @@ def event(at, size, allocated=None, reserved=None, **columns):
     }
 
 
+def test_without_events_or_a_monitor_there_are_no_rows():
+    assert memory_over_time(trace(memory_events=[])).num_rows == 0
+
+
 def test_the_peak_has_its_range_its_operation_and_its_share():
     thread = {"process_id": 1, "thread_id": 2}
     profile = trace(

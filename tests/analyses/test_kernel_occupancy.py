@@ -51,6 +51,7 @@ def test_launches_that_are_alike_are_one_row():
     [
         pytest.param({"block_x": 32}, 0.5, "blocks", id="tiny-blocks"),
         pytest.param({"block_x": 1}, 0.5, "blocks", id="a-thread-takes-a-warp"),
+        pytest.param({"block_x": 256, "registers_per_thread": 0}, 1.0, None, id="no-registers"),
         pytest.param({"block_x": 768, "registers_per_thread": 24}, 0.75, "block size", id="a-rest"),
         pytest.param({"block_x": 1024, "registers_per_thread": 40}, 0.5, "registers", id="a-half"),
         pytest.param(

@@ -389,6 +389,13 @@ def test_the_rank_that_comes_last_is_named_with_what_kept_it():
     assert "kernels:" in row["suggestion"]
 
 
+def test_ranks_that_come_last_by_turns_are_to_arrive_together_however_their_clocks_are_apart():
+    profile = Job(2, 20, seed=9).drawn(late_ns={1: 5_000 * US}.items())
+
+    row = next(row for row in rows(profile) if row["cause"] == "collective_waiting")
+    assert row["suggestion"].startswith("make the ranks arrive together")
+
+
 def test_collectives_on_the_stream_of_compute_cannot_be_hidden():
     events = (0, 2, 60, kernel()), (1, 60, 80, NCCL), (1, 80, 99, kernel(name="end"))
     apart = (0, 2, 60, kernel()), (1, 60, 80, NCCL | {"stream_id": 20}), events[2]
