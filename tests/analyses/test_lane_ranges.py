@@ -1,3 +1,4 @@
+import pytest
 from drawing import draw
 from drawn_jobs import job
 
@@ -60,8 +61,15 @@ def test_steps_stand_apart_from_other_ranges_and_are_not_shown_twice():
     assert {row[1] for row in rows} == {0}
 
 
-def test_many_steps_share_rows(monkeypatch):
-    monkeypatch.setattr(lane_ranges_module, "_MOST_STEPS", 40)
+@pytest.fixture
+def few_rows(monkeypatch):
+    """A hundredth of the rows that a page has."""
+    for name in ("_MOST_STEPS", "_MOST_RANGES"):
+        monkeypatch.setattr(lane_ranges_module, name, vars(lane_ranges_module)[name] // 100)
+
+
+@pytest.mark.usefixtures("few_rows")
+def test_many_steps_share_rows():
     rows = _rows(job([300], steps=90), level=0)
 
     assert len(rows) <= 40
@@ -69,8 +77,8 @@ def test_many_steps_share_rows(monkeypatch):
     assert rows[-1][4].endswith("89")
 
 
-def test_of_many_ranges_the_longest_are_shown(monkeypatch):
-    monkeypatch.setattr(lane_ranges_module, "_MOST_RANGES", 60)
+@pytest.mark.usefixtures("few_rows")
+def test_of_many_ranges_the_longest_are_shown():
     count = 80
     profile = _launched(
         [(10 * n, 10 * n + 9, f"layer {n}" if n % 2 else "long") for n in range(count)],
@@ -83,8 +91,8 @@ def test_of_many_ranges_the_longest_are_shown(monkeypatch):
     assert sum(row[4] == "long" for row in rows) == count // 2
 
 
-def test_of_many_ranges_of_one_length_the_first_are_shown(monkeypatch):
-    monkeypatch.setattr(lane_ranges_module, "_MOST_RANGES", 60)
+@pytest.mark.usefixtures("few_rows")
+def test_of_many_ranges_of_one_length_the_first_are_shown():
     count = 61
     profile = _launched(
         [(10 * n, 10 * n + 9, f"layer {n}") for n in range(count)],
