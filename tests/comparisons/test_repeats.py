@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import cache
 
 import pytest
 from commands import DUAL, PUBLISHED, SINGLE, gpuprof
@@ -57,11 +58,17 @@ def test_of_an_even_number_the_faster_one_stands():
     assert _figure(result, "a", "peer_transfer_ns")["median"] == 2.5 * S
 
 
-def test_a_difference_beyond_noise_carries_its_interval():
-    single = _runs(20 * S, *(n * S // 100 for n in (0, 1, 2, 3, 4, 5)))
-    dual = _runs(20 * S, *(n * S // 100 for n in (200, 201, 202, 203, 204, 205)))
+@cache
+def _six_runs_apart():
+    """Runs that differ by 10 ms within a variant, and by 2 s between both."""
+    single, dual = (
+        _runs(20 * S, *((least + n) * S // 100 for n in range(6))) for least in (0, 200)
+    )
+    return comparison({"single": single, "dual": dual})
 
-    result = comparison({"single": single, "dual": dual})
+
+def test_a_difference_beyond_noise_carries_its_interval():
+    result = _six_runs_apart()
 
     (outcome,) = result.outcomes.to_pylist()
     assert outcome["certainty"] == "beyond noise"
@@ -75,10 +82,7 @@ def test_a_difference_beyond_noise_carries_its_interval():
 
 
 def test_each_part_of_a_difference_carries_its_interval():
-    single = _runs(20 * S, *(n * S // 100 for n in (0, 1, 2, 3, 4, 5)))
-    dual = _runs(20 * S, *(n * S // 100 for n in (200, 201, 202, 203, 204, 205)))
-
-    result = comparison({"single": single, "dual": dual})
+    result = _six_runs_apart()
     shown = renderer_named("terminal").comparison(result, Page())
 
     kernels, ptop = result.split.to_pylist()
@@ -150,11 +154,14 @@ def test_parts_of_single_runs_have_no_interval():
     assert "at least" not in renderer_named("terminal").comparison(result, Page())
 
 
-def test_a_difference_within_noise_is_called_so_and_has_no_cause():
+@cache
+def _within_noise():
     first = _runs(20 * S, 0, S, 2 * S, 3 * S)
-    second = _runs(20 * S, S, 0, 3 * S, 2 * S + 5)
+    return {"a": first, "b": _runs(20 * S, S, 0, 3 * S, 2 * S + 5)}
 
-    result = comparison({"a": first, "b": second})
+
+def test_a_difference_within_noise_is_called_so_and_has_no_cause():
+    result = comparison(_within_noise())
 
     assert result.outcomes.to_pylist()[0]["certainty"] == "within noise"
     assert result.verdict.startswith("Against a, b takes the same GPU time within noise (0.0 %, ")
@@ -162,14 +169,12 @@ def test_a_difference_within_noise_is_called_so_and_has_no_cause():
 
 
 def test_the_headline_says_what_the_verdict_says_within_noise():
-    first = _runs(20 * S, 0, S, 2 * S, 3 * S)
-    second = _runs(20 * S, S, 0, 3 * S, 2 * S + 5)
     noisy = _runs(20 * S, 0, 90 * S, 0, 90 * S)
     slower = _runs(20 * S, *(n * S + 40 * S for n in range(4)))
 
-    alone = comparison({"a": first, "b": second})
+    alone = comparison(_within_noise())
     assert alone.headline.startswith("b takes the same GPU time as a within noise (0.0 %, interval")
-    beside = comparison({"a": first, "b": noisy, "c": slower})
+    beside = comparison(_within_noise() | {"b": noisy, "c": slower})
     assert beside.headline.startswith("c takes 40.0 s (")
 
 

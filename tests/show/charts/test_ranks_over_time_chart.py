@@ -1,6 +1,7 @@
 """Heat maps of what the devices of a job do when."""
 
 import re
+from functools import cache
 
 from collective_jobs import REDUCE, Job
 from pictures import figure
@@ -10,6 +11,7 @@ from gpuprof.readers.merged_ranks import joined
 from gpuprof.show.charts import ranks
 
 
+@cache
 def late_job(late="host"):
     """Six ranks, of which rank 2 idles before each collective."""
     return joined(ranks_of(Job(6, 20, seed=3, names=(REDUCE,), late=late).drawn()))

@@ -5,7 +5,6 @@ from drawing import draw
 
 from gpuprof.base.errors import EmptyRecordingError
 from gpuprof.comparisons import comparison
-from gpuprof.comparisons.measure.step_operations import ALONE, LONGER, SHORTER, UNCHANGED
 from gpuprof.model.profile import Profile
 from gpuprof.show.charts import two_steps
 from gpuprof.show.charts.catalogue import drawn, of_comparison, picture_of
@@ -25,10 +24,6 @@ NEAR = kernels(("gemm", 0, 1_050), ("relu", 1_050, 1_550), ("norm", 1_550, 1_650
 
 def of(**profiles: Profile):
     return of_comparison(comparison(profiles))
-
-
-def test_numbers_of_marks_are_places_of_looks():
-    assert (UNCHANGED, LONGER, SHORTER, ALONE) == (0, 1, 2, 3)
 
 
 def test_each_operation_is_told_longer_shorter_alone_or_alike():

@@ -3,7 +3,6 @@ import hashlib
 import json
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from itertools import accumulate
 
 import hostile
@@ -12,6 +11,7 @@ import pytest
 from commands import DUAL, ROOT, SINGLE, gpuprof
 from drawing import draw, stepped
 from drawn_jobs import job
+from html_elements import Elements
 from recordings import DUAL as DUAL_ROWS
 from recordings import kernel, row, summary, trace
 from tensorflow_runs import copy as tensor_copy
@@ -27,32 +27,13 @@ from gpuprof.show.page.figures import used
 from gpuprof.show.page.recording_page import recording_page
 
 
-class _Elements(HTMLParser):
-    """Tags with their attributes, and the text in scripts and styles."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.tags, self.scripts, self._open = [], [], None
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-        if tag in {"script", "style"}:
-            self._open = (tag, dict(attrs))
-
-    def handle_data(self, data):
-        if self._open:
-            self.scripts.append((*self._open, data))
-            self._open = None
-
-
 @pytest.fixture(scope="module")
 def page():
     return recording_page(hostile.recording())
 
 
 def test_only_the_page_s_own_script_and_style_may_run(page):
-    elements = _Elements(page)
+    elements = Elements(page)
 
     (policy,) = [a["content"] for t, a in elements.tags if t == "meta" and a.get("http-equiv")]
     ids = [
@@ -69,7 +50,7 @@ def test_only_the_page_s_own_script_and_style_may_run(page):
 
 
 def test_a_page_needs_nothing_else(page):
-    tags = _Elements(page).tags
+    tags = Elements(page).tags
 
     assert not [a for _, a in tags if a.keys() & {"src", "action", "data", "style", "srcset"}]
     links = {a["href"] for _, a in tags if "href" in a}
@@ -78,7 +59,7 @@ def test_a_page_needs_nothing_else(page):
 
 
 def test_data_of_charts_are_json(page):
-    data = [t for _, a, t in _Elements(page).scripts if a.get("type") == "application/json"]
+    data = [t for _, a, t in Elements(page).scripts if a.get("type") == "application/json"]
 
     assert [sorted(json.loads(text)) for text in data] == [
         ["first", "lanes", "length", "names", "slices", "unit"],
@@ -169,11 +150,11 @@ def test_what_is_not_known_and_where_it_comes_from_are_said():
 
 
 def _ids(page):
-    return {attrs["id"] for _, attrs in _Elements(page).tags if "id" in attrs}
+    return {attrs["id"] for _, attrs in Elements(page).tags if "id" in attrs}
 
 
 def _links(page):
-    return {attrs["href"] for tag, attrs in _Elements(page).tags if tag == "a"}
+    return {attrs["href"] for tag, attrs in Elements(page).tags if tag == "a"}
 
 
 def test_findings_link_to_the_tables_that_they_name():
