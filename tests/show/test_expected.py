@@ -307,13 +307,6 @@ def test_words_are_not_cut_where_names_can_be():
     assert max(map(len, text.splitlines())) == 60
 
 
-def test_colours_are_used_only_where_they_can_be_shown():
-    result = report(_two_devices())
-
-    assert "\x1b[1m" in renderer_named("terminal").report(result, Page(is_colour=True))
-    assert "\x1b" not in renderer_named("terminal").report(result, Page())
-
-
 @pytest.mark.parametrize("name", ["terminal", "markdown", "csv"])
 def test_a_table_is_shown_whole_by_name(name):
     rows = [kernel(f"kernel{number}", 0, number + 1) for number in range(30)]
