@@ -619,7 +619,7 @@ def _many_devices(count):
     [
         pytest.param(_many_names, 8_000, 16_000, id="names"),
         pytest.param(_many_devices, 150, 300, id="devices"),
-        pytest.param(_many_steps, 8_000, 16_000, id="steps"),
+        pytest.param(_many_steps, 16_000, 32_000, id="steps"),
     ],
 )
 def test_twice_as_much_makes_a_large_page_hardly_larger(drawn, many, more):
