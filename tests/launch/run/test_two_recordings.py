@@ -1,24 +1,33 @@
 """Recordings that meet in one folder, and folders that go while they are recorded into."""
 
 import shutil
+import subprocess
+import sys
 import time
 
 import pytest
-from commands import gpuprof
-from recorded_runs import script, start
+from commands import ROOT, gpuprof
 
 from gpuprof.base.errors import OutputError
 from gpuprof.base.manifest import UNFINISHED, is_run, read_manifest
 from gpuprof.launch.run.folder import check_folder, claimed, make_folder
 
 PROGRAM = "import pathlib, time\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\n"
+COMMAND = [sys.executable, "-m", "gpuprof", "record", "--recorder", "none", "-o", "run"]
 
 
 @pytest.fixture
-def recording(tmp_path, monkeypatch):
+def recording(tmp_path):
     """A recording into the folder ``run`` that goes on until its program is let go."""
-    monkeypatch.chdir(tmp_path)
-    process = start("none", script(PROGRAM))
+    (tmp_path / "train.py").write_text(PROGRAM)
+    process = subprocess.Popen(
+        [*COMMAND, "train.py"],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     while not (tmp_path / "run" / "program.log").exists():
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)
@@ -35,7 +44,7 @@ def recording(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("force", [[], ["--force"]], ids=["plain", "force"])
 def test_a_folder_that_is_recorded_into_is_never_replaced(recording, tmp_path, force):
-    second = gpuprof("record", "--recorder", "none", *force, "-o", "run", "script.py", cwd=tmp_path)
+    second = gpuprof("record", "--recorder", "none", *force, "-o", "run", "train.py", cwd=tmp_path)
     status, _ = recording()
 
     reason = "another recording writes into run" if force else "run exists already"
