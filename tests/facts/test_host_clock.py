@@ -107,6 +107,7 @@ def test_a_difference_that_changes_by_more_than_a_millisecond_makes_causes_unkno
     assert (row["cause"], row["win"]) == ("idle", UNKNOWN_WIN)
     assert "the clocks of GPU and host disagree" in row["finding"]
     assert utilisation(profile).to_pylist()[0]["idle_waiting_ns"] is None
+    assert gaps(profile).to_pylist()[0]["host_range"] is None
     assert predict(profile, []).headline == (
         "No prediction: the clocks of GPU and host disagree, and no constant sets them right."
     )
