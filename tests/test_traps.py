@@ -41,12 +41,12 @@ GUARDS = {
         "analyses/test_summaries.py::test_api_calls_are_no_gpu_activities",
     ),
     "copies of a kind without a name are dropped": (
-        "readers/nsys/test_nsys_sqlite.py::test_a_copy_of_an_unknown_kind_is_kept",
-        "readers/nvprof/test_nvprof_sqlite.py::test_unknown_kinds_of_copies_are_kept",
+        "readers/nsys/test_nsys_sqlite.py::test_a_copy_lies_where_its_memory_does_not_where_it_ran",
+        "readers/nvprof/test_nvprof_sqlite.py::test_copies_of_both_tables_lie_where_their_memory_does",
         "analyses/test_totals.py::test_copies_of_an_unknown_kind_are_shown",
     ),
     "nvprof's table of peer copies is not read": (
-        "readers/nvprof/test_nvprof_sqlite.py::test_peer_copies_live_in_a_table_of_their_own",
+        "readers/nvprof/test_nvprof_sqlite.py::test_copies_of_both_tables_lie_where_their_memory_does",
     ),
     "a peer copy counts on both of its devices": (
         "readers/nvprof/test_nvprof_text.py::test_each_peer_copy_of_a_real_log_is_counted_once",
@@ -76,10 +76,7 @@ GUARDS = {
         "readers/nsys/test_nsys_sqlite.py::test_a_peer_copy_is_known_by_its_activity_not_by_its_call",
     ),
     "a copy within a device counts as traffic between devices, or one between two does not": (
-        (
-            "readers/nsys/test_nsys_sqlite.py::"
-            "test_a_device_copy_is_a_peer_transfer_only_between_two_devices"
-        ),
+        "readers/nsys/test_nsys_sqlite.py::test_a_copy_lies_where_its_memory_does_not_where_it_ran",
         "analyses/test_transfers.py::test_sums_and_quantiles_are_those_of_plain_lists",
     ),
     "copies between devices through the host look like copies of the host": (
@@ -160,14 +157,11 @@ GUARDS = {
     ),
     "staged peer copies have no label": (
         "readers/nsys/test_nsys_sqlite.py::test_two_halves_through_the_host_are_one_staged_peer_copy",
-        "readers/nvprof/test_nvprof_sqlite.py::test_staged_pairs_of_one_correlation_are_a_peer_copy",
-        "readers/nsys/test_nsys_rep.py::test_peer_copies_without_a_link_are_staged",
+        "readers/nvprof/test_nvprof_sqlite.py::test_copies_of_both_tables_lie_where_their_memory_does",
+        "readers/nsys/test_nsys_rep.py::test_peer_copies_are_direct_or_staged",
     ),
     "the device that a peer copy ran on is taken for its source": (
-        (
-            "readers/nsys/test_nsys_sqlite.py::"
-            "test_peer_copies_go_by_src_and_dst_not_by_the_device_they_ran_on"
-        ),
+        "readers/nsys/test_nsys_sqlite.py::test_a_copy_lies_where_its_memory_does_not_where_it_ran",
         (
             "readers/nvprof/test_nvprof_trace.py::"
             "test_peer_copies_have_source_and_target_and_not_the_device_they_ran_on"

@@ -113,7 +113,7 @@ def test_traces_of_several_runs_share_no_clock_and_are_not_put_together(tmp_path
         pytest.param(TEXT_HEAD + TEXT_COPY + TEXT_KERNEL, id="rows-out-of-order-no-process"),
     ],
 )
-def test_text_and_csv_give_the_samerows(tmp_path, text):
+def test_text_and_csv_give_the_same_rows(tmp_path, text):
     profile = _read(tmp_path, text)
 
     (kernel,) = profile.table("kernels").to_pylist()
