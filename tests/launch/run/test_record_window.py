@@ -124,6 +124,11 @@ class TestRealNsys:
             saved_manifest["warnings"][0] == "Only a part of the run was recorded: epochs 2 to 4."
         )
 
+    def test_only_the_first_range_of_a_name_is_there(self):
+        self.nsys("--range", "epoch 3@gpuprof")
+
+        assert ranges() == ["epoch 3"]
+
     def test_a_program_runs_on_to_its_end_after_the_time_to_record(self):
         self.nsys("--delay", "1s", "--duration", "1s", epochs="60")
 
