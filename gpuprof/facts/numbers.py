@@ -39,8 +39,9 @@ def numbered(values: Numbers) -> Numbers:
 
 def groups(*columns: Numbers) -> list[Int64s]:
     """Indices of rows with the same values, which keep their order; the groups by these values."""
-    order = np.lexsort([numbered(column) for column in reversed(columns)])
-    bounds = pairwise([*first_of(order, *columns).tolist(), len(order)])
+    numbers = [numbered(column) for column in columns]
+    order = np.lexsort(numbers[::-1])
+    bounds = pairwise([*first_of(order, *numbers).tolist(), len(order)])
     return [order[low:high] for low, high in bounds]
 
 
