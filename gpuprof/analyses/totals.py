@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from gpuprof.base import cuda
-from gpuprof.base.kernel_names import short_name
+from gpuprof.base.kernel_names import CUT_END, short_name
 from gpuprof.base.units import NS_PER_S
 from gpuprof.facts.activity_sums import SHORT_NAME, SUM_READS, TABLES, activity_sums, trace_sums
 from gpuprof.facts.copies import COPY_READS, copy_rows, sums_of
@@ -373,12 +373,13 @@ def top_activities(profile: Profile) -> pa.Table:
 def merged_runs(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows of an activity summary with the processes of a file added up by name.
 
-    Where a name has one row, it is kept as it is. Medians and deviations of several cannot be
-    joined and are null.
+    Where a name has one row, it is kept as it is, and so is a row whose name was cut: kernels of
+    different names begin alike. Medians and deviations of several cannot be joined and are null.
     """
-    by_name: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for row in rows:
-        by_name.setdefault((row["activity_kind"], row["name"]), []).append(row)
+    by_name: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
+    for number, row in enumerate(rows):
+        row_of_cut = number if row["name"].endswith(CUT_END) else -1
+        by_name.setdefault((row["activity_kind"], row["name"], row_of_cut), []).append(row)
     merged = []
     for alike in by_name.values():
         row = alike[0]

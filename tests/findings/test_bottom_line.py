@@ -55,6 +55,13 @@ def test_a_kernel_that_a_summary_lists_by_grid_is_named_with_the_sum_of_its_rows
     assert line.endswith("Costliest kernels (of all kernel time): conv 57.1 %, gemm 42.9 %")
 
 
+def test_kernels_whose_names_were_cut_are_not_added_up_as_they_may_only_begin_alike():
+    cut = row("void gemm::kernel<float, gemm::Traits<…", 1, 2_000_000_000, 0.2)
+    line = summary_line(summary(COMPUTE, cut, cut, FROM_HOST))
+
+    assert "Costliest kernels (of all kernel time): conv 60.0 %, gemm::kernel 20.0 %" in line
+
+
 def test_of_an_excerpt_only_what_it_lists_is_told():
     line = summary_line(summary(row("PtoP", 94_774, 13_069_600_000, 0.2453)))
 

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from gpuprof.base import cuda
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError
+from gpuprof.base.kernel_names import CUT_END
 from gpuprof.base.units import NS_PER_S, counted
 from gpuprof.model import schema
 from gpuprof.model.origin import Origin
@@ -106,7 +107,7 @@ def _recording(
     warnings = [*scan.doubts, *warnings, *notes]
     if any(block.is_cut for block in scan.blocks):
         warnings.append("The file ends in the middle of a row, which is left out.")
-    if cut := sum(row["name"].endswith("…") for row in rows):
+    if cut := sum(row["name"].endswith(CUT_END) for row in rows):
         names = counted(cut, "name was", "names were")
         warnings.append(f"{names} cut to the width of the table; two may be of one kernel.")
     origin = Origin(

@@ -8,6 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from gpuprof.base import cuda
+from gpuprof.base.kernel_names import CUT_END
 from gpuprof.readers.common.compact_columns import listed
 from gpuprof.readers.nsys_stats import numerals
 from gpuprof.readers.nsys_stats.blocks import Block
@@ -103,7 +104,7 @@ def _calls(rows: Sequence[Row]) -> Sequence[Row]:
 
 
 def _is_api(row: Row) -> bool:
-    return row["activity_kind"] == "api" and not row["name"].endswith("…")
+    return row["activity_kind"] == "api" and not row["name"].endswith(CUT_END)
 
 
 def _one_per_kernel(rows: Iterable[Row]) -> list[Row]:
@@ -111,7 +112,8 @@ def _one_per_kernel(rows: Iterable[Row]) -> list[Row]:
     merged: dict[str, list[Row]] = defaultdict(list)
     for number, row in enumerate(rows):
         # A name that was cut may be that of several kernels.
-        merged[f"{row['name']}{number}" if row["name"].endswith("…") else row["name"]].append(row)
+        name = row["name"]
+        merged[f"{name}{number}" if name.endswith(CUT_END) else name].append(row)
     kernels = []
     for parts in merged.values():
         calls, total = _over(sum, parts, "calls"), _over(sum, parts, "total_ns")
