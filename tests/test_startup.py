@@ -25,8 +25,6 @@ atexit.register(print, "removed")
 print("written")
 """
 
-HUGE_PAGES = "NUMPY_MADVISE_HUGEPAGE"
-
 
 def ended(code):
     process = subprocess.run(
@@ -56,19 +54,6 @@ def test_what_is_temporary_is_removed_and_nothing_else_taken_apart(status):
 )
 def test_where_something_is_left_to_do_python_ends_the_process(awaited):
     assert ended(awaited) == (0, ["written", "removed", "taken apart"])
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="huge pages are asked for on Linux alone")
-@pytest.mark.parametrize(("of_user", "seen"), [(None, "False None"), ("1", "True 1")])
-def test_numpy_asks_for_no_huge_pages_and_programs_do_not_inherit_that(monkeypatch, of_user, seen):
-    monkeypatch.delenv(HUGE_PAGES, raising=False)
-    if of_user is not None:
-        monkeypatch.setenv(HUGE_PAGES, of_user)
-    imported = "\nwith startup.small_pages():\n    import numpy\n"
-    asks = "bool(numpy._core.multiarray._get_madvise_hugepage())"
-    code = f"{imported}import os\nprint({asks}, os.environ.get({HUGE_PAGES!r}))"
-
-    assert seen in ended(code)[1]
 
 
 def test_a_command_ends_so(monkeypatch):

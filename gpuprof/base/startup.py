@@ -6,8 +6,7 @@ import gc
 import os
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Final
 
 _ROWS_BEFORE_COLLECTING: Final = 100_000
@@ -15,8 +14,6 @@ _ROWS_BEFORE_COLLECTING: Final = 100_000
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 # Larger arrays are given back one by one: few come and go, and what follows does not fill them.
 _LARGEST: Final = 1 << 24
-# Where NumPy is told whether to ask for huge pages.
-_HUGE_PAGES: Final = "NUMPY_MADVISE_HUGEPAGE"
 # So much lies freed at most.
 _MOST_FREED: Final = 1 << 30
 
@@ -48,25 +45,6 @@ def keep_freed_memory() -> None:
             (_ARENA_MAX, 1),
         ):
             mallopt(parameter, value)
-
-
-@contextmanager
-def small_pages() -> Iterator[None]:
-    """Have NumPy, if it is first imported meanwhile, ask the system for no huge pages.
-
-    Most arrays are written once from their start to their end: a page of 4 KiB is still in the
-    processor's cache once it is cleared, one of 2 MiB is not. On virtual machines a report of ten
-    million events then takes a third less of the system's time. Programs that are started later
-    do not inherit it, and what the user has set stays.
-    """
-    if _HUGE_PAGES in os.environ:
-        yield
-        return
-    os.environ[_HUGE_PAGES] = "0"
-    try:
-        yield
-    finally:
-        os.environ.pop(_HUGE_PAGES, None)
 
 
 def give_back_freed_memory() -> None:

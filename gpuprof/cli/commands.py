@@ -13,7 +13,6 @@ from typing import Any, Final
 import click
 
 from gpuprof.api import options as opt
-from gpuprof.base import startup
 
 
 class Command(click.Command):
@@ -40,9 +39,7 @@ class Command(click.Command):
 
 def _run(place: list[str], **values: Any) -> object:
     module, function = place
-    with startup.small_pages():
-        loaded = import_module(f"gpuprof.cli.{module}")
-    return getattr(loaded, function)(SimpleNamespace(**values))
+    return getattr(import_module(f"gpuprof.cli.{module}"), function)(SimpleNamespace(**values))
 
 
 def values_of(values: SimpleNamespace, options: Iterable[click.Parameter]) -> dict[str, Any]:
