@@ -8,7 +8,7 @@ import pyarrow as pa
 from gpuprof.base.units import NS_PER_S
 from gpuprof.facts.copies import Copies
 from gpuprof.facts.model_parts import copied_in_every_step
-from gpuprof.facts.needless_copies import copied_again, cost_of_repeated
+from gpuprof.facts.needless_copies import WORST, copied_again, cost_of_repeated
 from gpuprof.facts.numbers import columns_of
 from gpuprof.facts.step_windows import STEP_READS
 from gpuprof.facts.timeline import TIMELINE_READS
@@ -48,7 +48,6 @@ REPEATED_TRANSFERS: Final = Schema(
     },
 )
 
-_ROWS: Final = 20
 # How far before or after a copy what makes or takes it is looked for.
 _NEAR_NS: Final = NS_PER_S
 # What makes a constant, and what reads a variable.
@@ -79,7 +78,7 @@ def repeated_transfers(profile: Profile) -> pa.Table:
     if profile.has("memcpys", "kernels"):
         rows += _with_kernels(profile, copied_again(profile))
     rows.sort(key=cost_of_repeated)
-    return REPEATED_TRANSFERS.table(rows[:_ROWS])
+    return REPEATED_TRANSFERS.table(rows[:WORST])
 
 
 def _with_kernels(profile: Profile, repeated: list[tuple[Copies, Row]]) -> list[Row]:

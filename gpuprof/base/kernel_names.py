@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 from itertools import count, takewhile
 from typing import Final
 
-# Tables of `nsys stats` cut longer names to their width: many names may begin alike.
+# Tables of `nsys stats` cut longer cells to their width: many names may begin alike.
 CUT_END: Final = "…"
 _MANGLED: Final = re.compile(r"^_Z[A-Za-z0-9_$.]+$")
 # The library reads names recursively: no name of a compiler's comes near this.

@@ -24,7 +24,8 @@ from gpuprof.model.profile import Profile, once_per_profile
 
 # Steps and ranges of more events take longer than all else that a report says first.
 _MOST_EVENTS: Final = 1_000_000
-_WORST: Final = 20
+# So many of each kind are listed, the costliest.
+WORST: Final = 20
 # What occurs once repeats nothing.
 _LEAST: Final = 2
 # Smaller copies are loss values and flags, which the host must read.
@@ -69,7 +70,7 @@ def avoidable(profile: Profile) -> list[Avoidable]:
     needless = [*_there_and_back(profile)]
     if not_sought(profile):
         return needless
-    for (there, back), row in turns(profile)[:_WORST]:
+    for (there, back), row in turns(profile)[:WORST]:
         there_in, back_in = f'in "{row["there"]}"', f'in "{row["back"]}"'
         phrase = f"turns from {row['src']} to {row['dst']} {there_in} and back {back_in}"
         needless.append(Avoidable(_running(there, back), phrase, row["suggestion"], "alternation"))
@@ -241,7 +242,7 @@ def copied_again(profile: Profile) -> list[tuple[Copies, Row]]:
         for places_and_row in _of_series(profile, series, all_copies, exposed_ns, ranges)
     ]
     repeated.sort(key=lambda places_and_row: cost_of_repeated(places_and_row[1]))
-    return [(all_copies.take(places), row) for places, row in repeated[:_WORST]]
+    return [(all_copies.take(places), row) for places, row in repeated[:WORST]]
 
 
 def cost_of_repeated(row: Row) -> tuple[int, int, float, str]:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpuprof.base import units
+from gpuprof.base.kernel_names import CUT_END
 from gpuprof.readers.nsys_stats.blocks import Block, FaultError, PrintedColumn, Style
 
 # Wide enough for 2**63 ns, with the nine digits of a second in ns.
@@ -121,8 +122,10 @@ def scaled(
     Raises:
         NumberError: A cell is no number.
     """
-    # Without groups and with a full stop; null where cut short by ``…``.
-    plain = pc.if_else(pc.ends_with(column.cells, "…"), pa.scalar(None, pa.string()), column.cells)
+    # Without groups and with a full stop; null where the table cut them short.
+    plain = pc.if_else(
+        pc.ends_with(column.cells, CUT_END), pa.scalar(None, pa.string()), column.cells
+    )
     if style.group:
         plain = pc.replace_substring_regex(plain, re.escape(style.group), "")
     if style.point != ".":
