@@ -124,6 +124,24 @@ def test_an_old_export_without_an_optional_column_is_read(read, drop):
     assert profile.table("kernels").column("name").to_pylist() == ["saxpy(float*)"]
 
 
+@pytest.mark.parametrize(
+    ("declared", "names"),
+    [("INTEGER", ["saxpy(float*)", "short"]), ("INTEGER NOT NULL", ["saxpy(float*)"])],
+    ids=["may-be-null", "never-null"],
+)
+def test_a_kernel_has_its_full_name_and_the_short_one_where_that_is_null(tmp_path, declared, names):
+    texts = [{"id": 1, "value": "saxpy(float*)"}, {"id": 2, "value": "short"}]
+    kernels = [kernel(0, 5, 1, shortName=2), kernel(5, 9, None, shortName=2)][: len(names)]
+    path = write(tmp_path / "run.sqlite", {KERNEL: kernels, STRINGS: texts})
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript(
+            "PRAGMA writable_schema = ON; UPDATE sqlite_master"
+            f" SET sql = replace(sql, '\"demangledName\" INTEGER', '\"demangledName\" {declared}')"
+        )
+
+    assert read_profile(path).table("kernels")["name"].to_pylist() == names
+
+
 def test_a_view_instead_of_a_table_is_read(tmp_path):
     path = write(tmp_path / "x.sqlite", {"K": [kernel(0, 9)]})
     with closing(sqlite3.connect(path)) as database:
