@@ -2,7 +2,9 @@
 
 Into ``<run folder>/cupti-<pid>/``: ``<table>.rows`` (fixed rows of 64-bit integers, columns as in
 `COLUMNS`), ``texts.jsonl`` (kernel, range and API names by number) and ``process.json``; appended
-to by a thread, so that a killed program loses what the last flush had not yet delivered.
+to by a thread. CUPTI hands over full buffers only (by `cuptiActivityFlushPeriod`, too), so a killed
+program loses what is in those of its threads. To flush them from a thread may hang the program:
+with its own lock held CUPTI waits for Python's, whose holder may wait for CUPTI's in a CUDA call.
 """
 
 from __future__ import annotations
@@ -24,9 +26,13 @@ from typing import Any
 from gpuprof_ending import at_end
 from gpuprof_window import WINDOW, process_name
 
-BUFFER_BYTES = 8 << 20
-FLUSH_MS = 500
+# NVIDIA's documentation recommends 1 to 10 MB; each thread of the program fills its own.
+BUFFER_BYTES = 1 << 20
 DRAIN_SECONDS = 0.5
+# For records that CUPTI hands over in a thread of its own after it was asked for the last ones.
+HANDOVER_SECONDS, QUIET_SECONDS = 2.0, 0.05
+# Of cuptiActivityFlushAll: also buffers with activities that have not ended.
+FORCED = 1
 # Numbers of CUpti_ActivityKind.
 MEMCPY, MEMSET, DRIVER, RUNTIME, CONCURRENT_KERNEL = 1, 2, 4, 5, 10
 MARKER, MEMCPY2, SYNCHRONIZATION = 12, 22, 38
@@ -144,10 +150,12 @@ class CuptiRecording:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.pid = os.getpid()
-        self.lock = threading.Lock()
+        # The main thread may be handed records when a signal ends the program.
+        self.lock = threading.RLock()
         self.draining = threading.Lock()
         self.ending = threading.Event()
         self.is_on = False
+        self.received = 0
         self.cupti: Any = None
 
     def begin(self) -> None:
@@ -162,7 +170,6 @@ class CuptiRecording:
 
         self.prepare(cupti)
         cupti.activity_register_callbacks(lambda: (BUFFER_BYTES, 0), self.completed)
-        cupti.activity_flush_period(FLUSH_MS)
         WINDOW.tell(self.look)
         self.look()
         at_end(self.end)
@@ -196,16 +203,31 @@ class CuptiRecording:
         """Bring home what is left; nothing more is recorded."""
         if os.getpid() != self.pid or self.ending.is_set():
             return
-        with contextlib.suppress(Exception):
-            self.cupti.activity_flush_all(1)
+        try:
+            self.cupti.activity_flush_all(FORCED)
+        except Exception as error:  # noqa: BLE001 - the user's program goes on
+            if uses_gpu():
+                self.note(f"CUPTI did not hand over its last records: {error}")
         self.ending.set()
         self.look()
+        self._await_records()
         with contextlib.suppress(Exception):
             dropped = ctypes.c_size_t()
             self.cupti.activity_get_num_dropped_records(0, 0, ctypes.addressof(dropped))
             if dropped.value:
                 self.note(f"CUPTI dropped {dropped.value} records: sums are too small")
+        if not self.received and uses_gpu():
+            self.note("the program used a GPU, but CUPTI handed over no record of it")
         self.drain()
+
+    def _await_records(self) -> None:
+        """Wait until nothing more comes; for the first record of a program on a GPU, longer."""
+        if not self.received and not uses_gpu():
+            return
+        until, received = time.monotonic() + HANDOVER_SECONDS, 0
+        while time.monotonic() < until and not received == self.received > 0:
+            received = self.received
+            time.sleep(QUIET_SECONDS)
 
     def watch(self, framework: str) -> None:
         """Step aside when the script starts its framework's profiler: CUPTI serves one."""
@@ -234,6 +256,7 @@ class CuptiRecording:
     def completed(self, records: list[Any]) -> None:
         """Take the records of a buffer that CUPTI has filled; it calls this in its own thread."""
         with self.lock:
+            self.received += len(records)
             self.rows.add(records)
 
     def _drain_in_turn(self) -> None:
@@ -268,3 +291,17 @@ class CuptiRecording:
             return str(cbids(cbid).name)
         except ValueError:
             return f"unknown {cbid}"
+
+
+def uses_gpu() -> bool:
+    """Whether this process has a primary context of CUDA, as what runs kernels has."""
+    with contextlib.suppress(OSError, AttributeError):
+        cuda = ctypes.CDLL("libcuda.so.1")
+        count, flags, is_active = ctypes.c_int(), ctypes.c_uint(), ctypes.c_int()
+        # Without cuInit, which the program has called if it uses a GPU: an error, and no device.
+        cuda.cuDeviceGetCount(ctypes.byref(count))
+        for device in range(count.value):
+            cuda.cuDevicePrimaryCtxGetState(device, ctypes.byref(flags), ctypes.byref(is_active))
+            if is_active.value:
+                return True
+    return False

@@ -59,7 +59,7 @@ def finish(run: LaunchedRun, _: Ended) -> Recorded:
     files = {name: any(counts.get(t) for t in _GPU_TABLES) for name, counts in rows.items()}
 
     def nothing(warnings: Sequence[str]) -> str:
-        return "; ".join([f"CUPTI recorded no GPU work: {why_no_gpu()}", *warnings])
+        return f"CUPTI recorded no GPU work: {'; '.join(warnings) or why_no_gpu()}"
 
     return in_process.recorded(run, NAME, files, nothing)
 

@@ -5,6 +5,8 @@ import importlib
 import os
 import subprocess
 import sys
+import threading
+import time
 import types
 from importlib.util import find_spec
 from pathlib import Path
@@ -191,6 +193,14 @@ class TestSyntheticRecords:
         with pytest.raises(EmptyRecordingError):
             read_profile(tmp_path / "cupti-42")
 
+    def test_a_note_of_the_recorder_is_the_reason(self, recording, tmp_path):
+        recording.note("the program used a GPU, but CUPTI handed over no record of it")
+
+        assert finished(tmp_path).nothing_recorded == (
+            "CUPTI recorded no GPU work: "
+            "the program used a GPU, but CUPTI handed over no record of it"
+        )
+
     def test_a_missing_file_is_said(self, recording, tmp_path):
         recording.completed(records())
         recording.drain()
@@ -242,7 +252,7 @@ def test_only_the_process_that_records_ends_the_recording(monkeypatch, tmp_path,
     events = []
     recording.is_on = True
     recording.cupti = types.SimpleNamespace(
-        activity_flush_all=lambda _: events.append("flushed"),
+        activity_flush_all=lambda flag: events.append(("flushed", flag)),
         activity_disable=lambda _: events.append("off"),
     )
     monkeypatch.setattr(recording, "drain", lambda: events.append("drained"))
@@ -251,8 +261,71 @@ def test_only_the_process_that_records_ends_the_recording(monkeypatch, tmp_path,
     recording.end()
 
     assert recording.ending.is_set() == (not is_child)
-    expected = [] if is_child else ["flushed", *["off"] * 8, "drained"]
+    expected = [] if is_child else [("flushed", 1), *["off"] * 8, "drained"]
     assert events == expected
+
+
+class Driver:
+    """CUDA's driver, as a program leaves it that has a context on one of its GPUs, or none."""
+
+    def __init__(self, *contexts):
+        self.contexts = contexts
+
+    def cuDeviceGetCount(self, count):  # noqa: N802 - the driver's name
+        count._obj.value = len(self.contexts)  # noqa: SLF001 - what byref() points to
+
+    def cuDevicePrimaryCtxGetState(self, device, _, is_active):  # noqa: N802
+        is_active._obj.value = self.contexts[device]  # noqa: SLF001
+
+
+class TestLastRecords:
+    """What CUPTI still has when the program ends."""
+
+    @pytest.fixture
+    def ending(self, monkeypatch, tmp_path):
+        monkeypatch.syspath_prepend(str(INJECT))
+        module = importlib.import_module("gpuprof_cupti")
+        monkeypatch.setattr(module, "HANDOVER_SECONDS", 0.3)
+        one = module.CuptiRecording(tmp_path / "cupti-42")
+        one.rows = types.SimpleNamespace(add=lambda _: None)
+        monkeypatch.setattr(one, "drain", lambda: None)
+
+        def end(flush, *contexts):
+            monkeypatch.setattr(module.ctypes, "CDLL", lambda _: Driver(*contexts))
+            one.cupti = types.SimpleNamespace(
+                activity_flush_all=lambda _: flush(one), activity_disable=lambda _: None
+            )
+            one.end()
+            return one.received, notes(tmp_path)
+
+        return end
+
+    def test_they_are_awaited_where_another_thread_hands_them_over(self, ending):
+        def flush(recording):
+            threading.Timer(0.1, recording.completed, (["a", "b"],)).start()
+
+        assert ending(flush, 0, 1) == (2, [])
+
+    def test_where_none_came_of_a_gpu_that_was_used_the_run_says_so(self, ending):
+        assert ending(lambda _: None, 0, 1) == (
+            0, ["the program used a GPU, but CUPTI handed over no record of it"],
+        )  # fmt: skip
+
+    def test_a_program_without_a_gpu_waits_for_none(self, ending, monkeypatch):
+        monkeypatch.setattr(time, "sleep", lambda _: pytest.fail("it waited"))
+
+        assert ending(lambda _: None, 0, 0) == (0, [])
+
+    @pytest.mark.parametrize("is_used", [True, False])
+    def test_an_error_is_said_of_a_gpu_that_was_used(self, ending, is_used):
+        error = RuntimeError("CUPTI_ERROR_UNKNOWN")
+
+        def flush(recording):
+            recording.received = int(is_used)
+            raise error
+
+        said = ["CUPTI did not hand over its last records: CUPTI_ERROR_UNKNOWN"]
+        assert ending(flush, is_used) == (int(is_used), said * is_used)
 
 
 def injected(folder, **variables):
