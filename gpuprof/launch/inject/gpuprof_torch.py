@@ -11,6 +11,7 @@ import functools
 import json
 import threading
 import time
+import warnings
 from typing import Any
 
 from gpuprof_recording import MOST_SECONDS, Recording
@@ -56,7 +57,10 @@ class TorchRecording(Recording):  # type: ignore[misc]  # beside it, in no packa
         if self.profiler is None and WINDOW.is_open():
             activities = self.torch.profiler.supported_activities()
             self.profiler = self.profile(activities=activities)
-            self.profiler.start()
+            with warnings.catch_warnings():
+                # Of several cycles, as PyTorch 2.11 says of each profiler; this has one.
+                warnings.filterwarnings("ignore", ".*clears events at the end of each cycle")
+                self.profiler.start()
             self.started = time.monotonic()
         elif self.profiler is not None and not WINDOW.is_open():
             self.stop()

@@ -1,8 +1,11 @@
 """PyTorch's and JAX's own profilers around scripts that know nothing of it."""
 
 import gzip
+import importlib
 import json
+import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import recorded_runs
@@ -137,6 +140,19 @@ def run_with(folder, **files):
     for name, text in files.items():
         (folder / name).write_text(text)
     return LaunchedRun(Program(("python", "train.py")), folder)
+
+
+def test_the_program_sees_no_warning_of_the_profiler_that_it_did_not_start(monkeypatch, tmp_path):
+    """PyTorch 2.11 warns at each start that events of earlier cycles are cleared."""
+    monkeypatch.syspath_prepend(str(in_process.INJECT))
+    recording = importlib.import_module("gpuprof_torch").TorchRecording(str(tmp_path))
+    text = "Warning: Profiler clears events at the end of each cycle."
+    profiler = SimpleNamespace(start=lambda: warnings.warn(text, stacklevel=1))
+    recording.torch = SimpleNamespace(profiler=SimpleNamespace(supported_activities=set))
+    recording.profile = lambda activities: profiler  # noqa: ARG005 - named as PyTorch's
+
+    recording.start_or_stop()
+    assert recording.profiler is profiler
 
 
 def test_a_trace_with_gpu_work_is_the_recording(tmp_path):
