@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from gpuprof.base.units import format_bytes, format_clock, format_rate, format_share
+from gpuprof.base.units import format_clock, format_rate, say_bytes
 from gpuprof.show.output import write_stdout
 
 Sample = Mapping[str, Any]
@@ -40,11 +40,12 @@ def _table(rows: Sequence[Sample]) -> Table:
         table.add_column(title, justify="left" if title == "Device" else "right")
     for row in rows:
         is_host = row["device_id"] is None
-        used, total = row.get("memory_used_bytes"), row.get("memory_total_bytes")
+        busy = row.get("cpu_utilisation" if is_host else "gpu_utilisation")
         table.add_row(
             "host" if is_host else f"GPU {row['device_id']}",
-            format_share(row.get("cpu_utilisation" if is_host else "gpu_utilisation")),
-            f"{format_bytes(used)} of {format_bytes(total)}",
+            # Whole percent, as NVML counts.
+            _rounded(None if busy is None else 100 * busy, "%"),
+            _memory(row.get("memory_used_bytes"), row.get("memory_total_bytes")),
             _rounded(row.get("power_w"), "W"),
             _rounded(row.get("temperature_c"), "C"),
             format_clock(row.get("sm_clock_hz")),
@@ -52,6 +53,15 @@ def _table(rows: Sequence[Sample]) -> Table:
             format_rate(row.get("pcie_sent_bytes_per_s")),
         )
     return table
+
+
+def _memory(used_bytes: int | None, total_bytes: int | None) -> str:
+    """Such as "3.65 of 151 GB": a table of 80 columns has no room for more."""
+    if used_bytes is None or total_bytes is None:
+        return "n/a"
+    used, total = say_bytes(used_bytes), say_bytes(total_bytes)
+    (number, unit), (_, total_unit) = used.split(), total.split()
+    return f"{number if unit == total_unit else used} of {total}"
 
 
 def _rounded(value: float | None, unit: str) -> str:

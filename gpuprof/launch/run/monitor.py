@@ -124,7 +124,10 @@ def _gpu(nvml: Any, number: int, handle: Any) -> Sample:
             return None
         return int(values[0].value.ullVal) * _KIB
 
-    use, memory = query("nvmlDeviceGetUtilizationRates"), query("nvmlDeviceGetMemoryInfo")
+    use = query("nvmlDeviceGetUtilizationRates")
+    # The first version counts what the driver reserves as used; nvidia-smi shows the second.
+    memory = query("nvmlDeviceGetMemoryInfo", nvml.nvmlMemory_v2)
+    memory = query("nvmlDeviceGetMemoryInfo") if memory is None else memory
     return {
         "device_id": number,
         "gpu_utilisation": None if use is None else use.gpu / _PERCENT,

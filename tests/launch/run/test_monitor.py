@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 from importlib.util import find_spec
 
 import pytest
@@ -20,6 +21,7 @@ from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import MONITOR
 from gpuprof.readers.gpuprof.run_folder import samples
+from gpuprof.show.samples import show
 
 needs_psutil = pytest.mark.skipif(find_spec("psutil") is None, reason="psutil is not installed")
 T0 = 1_760_000_000_000_000_000
@@ -97,6 +99,25 @@ def test_the_command_shows_the_host_to_people_and_programs():
     assert 0 <= hosts[0]["cpu_utilisation"] <= 1
 
 
+def test_a_table_of_eighty_columns_has_room_for_a_busy_gpu(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    busy = {
+        "device_id": 0, "gpu_utilisation": 1, "memory_used_bytes": 3_647_000_000,
+        "memory_total_bytes": 150_754_820_096, "power_w": 442.4, "temperature_c": 48,
+        "sm_clock_hz": 1_980_000_000, "pcie_received_bytes_per_s": 17_377_000_000,
+        "pcie_sent_bytes_per_s": 498_500_000,
+    }  # fmt: skip
+    idle = {**busy, "memory_used_bytes": 625_000_000, "gpu_utilisation": None}
+    unknown = {"device_id": 1, "memory_total_bytes": 150_754_820_096}
+    show([[busy, idle, unknown]], "terminal")
+
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "GPU 0   100 %    3.65 of 151 GB  442 W  48 C  1980 MHz  17.377 GB/s  498.5 MB/s",
+        "GPU 0     n/a  625 MB of 151 GB  442 W  48 C  1980 MHz  17.377 GB/s  498.5 MB/s",
+        "GPU 1     n/a               n/a    n/a   n/a       n/a          n/a         n/a",
+    ]
+
+
 @needs_psutil
 def test_ctrl_c_ends_the_command_without_a_complaint():
     child = subprocess.Popen(
@@ -162,6 +183,41 @@ def test_every_value_that_is_sampled_is_a_column():
     sampled = {name for row in monitor.sample(monitor.sources()) for name in row} - {"unix_ns"}
 
     assert sampled <= set(MONITOR.columns)
+
+
+class Nvml:
+    """NVML as far as memory is concerned: an H200 without a program; 0.6 GB are reserved."""
+
+    NVMLError = KeyError
+    nvmlMemory_v2 = 2  # noqa: N815 - NVML's name
+
+    def __init__(self, *versions):
+        values = {1: {"used": 645_922_816}, 2: {"used": 0, "reserved": 645_922_816}}
+        self.memory = {
+            version: types.SimpleNamespace(total=150_754_820_096, **values[version])
+            for version in versions
+        }
+
+    def nvmlDeviceGetCount(self):  # noqa: N802
+        return 1
+
+    def nvmlDeviceGetMemoryInfo(self, _, version=1):  # noqa: N802
+        return self.memory[version]
+
+    def __getattr__(self, name):
+        if name in {"nvmlInit", "nvmlDeviceGetHandleByIndex"} or not name.startswith("nvmlDevice"):
+            return lambda *_: None
+        return lambda *_: {}[name]
+
+
+@pytest.mark.parametrize(("versions", "used"), [((1, 2), 0), ((1,), 645_922_816), ((), None)])
+def test_memory_that_the_driver_reserves_is_not_used(monkeypatch, versions, used):
+    """As nvidia-smi shows it; a driver before the second version cannot tell them apart."""
+    monkeypatch.setitem(sys.modules, "pynvml", Nvml(*versions))
+    monkeypatch.setitem(sys.modules, "psutil", None)
+
+    [row] = monitor.sample(monitor.sources())
+    assert (row["memory_used_bytes"], row["power_w"]) == (used, None)
 
 
 @pytest.mark.gpu
