@@ -210,6 +210,14 @@ def test_json_is_decoded_in_one_module_alone():
     assert decoders_apart == ["base/json_input.py"]
 
 
+def test_no_module_asks_arrow_for_what_imports_pandas_in_its_older_versions():
+    def asking(path: Path) -> set[str]:
+        names = {n.attr for n in MODULES[path] if isinstance(n, ast.Attribute)}
+        return names & {"empty_table", "to_pandas_dtype"}
+
+    assert _broken(asking) == {}
+
+
 def test_every_file_that_is_no_module_is_in_a_wheel():
     project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))
     packaged = project["tool"]["setuptools"]["package-data"]

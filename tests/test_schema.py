@@ -49,6 +49,22 @@ MIXED = schema.Schema(
 )
 
 
+WIDTHS = ("bool_", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+
+
+@pytest.mark.parametrize("name", [*WIDTHS, "float16", "float32", "float64"])
+def test_a_type_of_numbers_has_the_dtype_that_arrow_gives_it(name):
+    dtype = np.dtype(name)
+
+    assert schema.numpy_dtype(schema.arrow(np.zeros(3, dtype)).type) == dtype
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.timestamp("ns"), pa.list_(pa.int64())])
+def test_what_holds_no_numbers_has_no_dtype(kind):
+    with pytest.raises(KeyError):
+        schema.numpy_dtype(kind)
+
+
 def test_rows_become_columns_with_nulls_where_nothing_is_known():
     rows = [
         {"number": -(2**63), "ratio": 1, "text": "größer", "flag": True},

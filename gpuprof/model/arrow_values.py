@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.model.derived import UNKNOWN
-from gpuprof.model.schema import LARGEST, arrow, texts
+from gpuprof.model.schema import LARGEST, arrow, numpy_dtype, texts
 from gpuprof.model.words import Values, narrowed
 
 # Texts as numbers of the different ones.
@@ -38,7 +38,7 @@ def values(array: pa.Array) -> Values:
     if pa.types.is_boolean(kind):
         numbers: npt.NDArray[Any] = _bits(array.buffers()[1], low, high)
     else:
-        dtype = np.dtype(kind.to_pandas_dtype())  # despite its name one of numpy's
+        dtype = numpy_dtype(kind)
         numbers = np.frombuffer(array.buffers()[1] or b"", dtype)[low:high]
         if dtype.kind == "u":
             # Of eight bytes, what is beyond the bounds of all columns stays what it is.
@@ -84,6 +84,6 @@ def as_arrow(column: Values, kind: pa.DataType | None = None) -> pa.Array:
         return pa.DictionaryArray.from_arrays(
             arrow(places, nothing[places]), texts(["" if word is None else word for word in words])
         )
-    if kind is not None and (dtype := np.dtype(kind.to_pandas_dtype())) != numbers.dtype:
+    if kind is not None and (dtype := numpy_dtype(kind)) != numbers.dtype:
         numbers = numbers.astype(dtype)
     return arrow(numbers, is_null)

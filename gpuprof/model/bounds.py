@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.base.errors import excerpt
-from gpuprof.model.schema import LONGEST_NS, Column, Schema
+from gpuprof.model.schema import LONGEST_NS, Column, Schema, numpy_dtype
 from gpuprof.model.words import Values
 
 _CHECKED_ROWS: Final = 1 << 16
@@ -112,7 +112,7 @@ def _beyond(part: pa.Array, least: float, most: float) -> npt.NDArray[np.intp]:
         return np.flatnonzero(np.isin(of_rows, codes))
     if part.null_count == len(part):
         return np.array([], np.intp)
-    numbers = np.frombuffer(part.buffers()[1], part.type.to_pandas_dtype())
+    numbers = np.frombuffer(part.buffers()[1], numpy_dtype(part.type))
     numbers = numbers[part.offset : part.offset + len(part)]
     rows = np.flatnonzero(~((numbers >= least) & (numbers <= most)))
     # What stands in the place of a missing value is anything; to ask loads pyarrow.compute.

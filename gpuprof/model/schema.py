@@ -8,7 +8,7 @@ are fractions of 0 to 1; a missing value is null, never 0.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any, Final
 
 import numpy as np
@@ -211,10 +211,11 @@ def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
         builder = pa.lib.StringBuilder()
         builder.append_values(values)
         return builder.finish()
-    dtype = kind.to_pandas_dtype()  # despite its name one of numpy's
+    dtype = numpy_dtype(kind)
     is_null = np.array([value is None for value in values], bool) if None in values else None
-    known_values = values if is_null is None else [dtype() if v is None else v for v in values]
-    filled = np.array(known_values or [dtype()])
+    nothing = dtype.type()
+    known_values = values if is_null is None else [nothing if v is None else v for v in values]
+    filled = np.array(known_values or [nothing])
     try:
         numbers = filled[: len(values)].astype(dtype, casting="safe")
     except TypeError:
@@ -234,6 +235,23 @@ def arrow(numbers: npt.NDArray[Any], is_null: npt.NDArray[np.bool_] | None = Non
     stored = np.packbits(numbers, bitorder="little") if numbers.dtype == bool else numbers
     data = pa.py_buffer(np.ascontiguousarray(stored))
     return pa.Array.from_buffers(kind, len(numbers), [present, data])
+
+
+def numpy_dtype(kind: pa.DataType) -> np.dtype[Any]:
+    """The dtype of a type of numbers or flags, as `arrow` maps them the other way.
+
+    `DataType.to_pandas_dtype` imports pandas before pyarrow 26.
+
+    Raises:
+        KeyError: It is of neither.
+    """
+    return _numpy_dtypes()[kind]
+
+
+@cache
+def _numpy_dtypes() -> dict[pa.DataType, np.dtype[Any]]:
+    names = ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
+    return {pa.from_numpy_dtype(dtype): dtype for dtype in map(np.dtype, names)}
 
 
 def integers(values: list[int | None]) -> pa.Array:

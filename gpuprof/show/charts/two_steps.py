@@ -45,7 +45,7 @@ def picture(results: Results) -> Picture:
     """The operations of both steps, of several candidates that whose step differs most."""
     steps = results.steps()
     if steps is None:
-        return Picture("", _ROWS.empty_table(), [])
+        return Picture("", pa.Table.from_batches([], schema=_ROWS), [])
     base = steps["baseline"]
     candidate = max(steps["candidates"], key=lambda side: abs(side["length"] - base["length"]))
     marks = [np.array(lane).reshape(-1, 2).T for lane in candidate["marks"]]
