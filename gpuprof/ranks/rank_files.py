@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gpuprof.base.errors import GpuprofError, InputError
 from gpuprof.ranks.work import JobFile
-from gpuprof.readers import inputs, lists, read_profile, recording_files
+from gpuprof.readers import inputs, read_profile, recording_files
 from gpuprof.readers.gpuprof import data_set, run_folder
 from gpuprof.readers.job_files import file_of, ranks_of_names
 
@@ -41,7 +41,7 @@ def job_place(paths: Sequence[str], files: Sequence[Path]) -> Path:
         files: All files of the job.
     """
     if len(paths) == 1:
-        return lists.list_path(paths[0]) if lists.is_list(paths[0]) else inputs.path_of(paths[0])
+        return inputs.list_path(paths[0]) if inputs.is_list(paths[0]) else inputs.path_of(paths[0])
     return inputs.common_folder(files)
 
 

@@ -21,7 +21,7 @@ from gpuprof.base.errors import (
 from gpuprof.base.units import counted
 from gpuprof.model import borders, bounds, schema
 from gpuprof.model.profile import Profile, UnreadFiles
-from gpuprof.readers import inputs, lists, sections
+from gpuprof.readers import inputs, sections
 from gpuprof.readers.common import gunzip
 from gpuprof.readers.common.threads import in_turn
 from gpuprof.readers.input_format import HEAD_BYTES, ZIP_MAGIC, Reader
@@ -125,7 +125,7 @@ def recording_files(paths: Sequence[AnyPath], *, are_fetched: bool = True) -> li
     """
     named: list[Path] = []
     for path in map(inputs.path_of, paths):
-        named += lists.named_in(path) if lists.is_list(path) else [path]
+        named += inputs.named_in(path) if inputs.is_list(path) else [path]
     files: list[Path] = []
     for path in _at_hand(named, are_fetched):
         is_folder = not isinstance(path, Address) and path.is_dir()
@@ -158,7 +158,7 @@ def _at_hand(paths: Sequence[Path], are_fetched: bool) -> list[Path]:  # noqa: F
 def _read_path(path: Path, reader: str | None, section: str | int | None) -> Profile:
     if isinstance(path, Address) and not path.is_pattern:
         (path,) = _at_hand([path], are_fetched=True)
-    is_list, is_address = lists.is_list(path), isinstance(path, Address)
+    is_list, is_address = inputs.is_list(path), isinstance(path, Address)
     is_file = str(path) != inputs.STDIN and path.is_file()
     if not (is_list or is_address or is_file) and inputs.is_pipe(path):
         copy = inputs.spooled(path)
@@ -173,7 +173,7 @@ def _read_path(path: Path, reader: str | None, section: str | int | None) -> Pro
         is_several = inputs.is_glob(path) or (path.is_dir() and not _folder_readers(path))
     if is_several:
         _check_no_section(section)
-        place = lists.list_path(path) if is_list else path
+        place = inputs.list_path(path) if is_list else path
         return _read_many(place, recording_files([path]), reader)
     if reader is None:
         chosen = find_reader(path)

@@ -1,4 +1,11 @@
-"""What a path may be, and beside one file: standard input, a folder, a glob, an address."""
+"""What a path may be, and beside one file: standard input, a folder, a glob, an address, a list.
+
+Any file may be written or replaced by another program while it is read, which its `Stamp` tells.
+
+A list, ``@files.txt``, names a path, glob or address in each line, relative to its folder; ``#``
+begins a comment. ``@-`` reads the list from standard input. A file whose own name begins with @ is
+given as ``./@name``.
+"""
 
 import atexit
 import glob
@@ -11,11 +18,13 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import IO, Any, Final, TypeGuard
+from typing import IO, Any, Final, NamedTuple, TypeGuard
 
 from gpuprof.base.errors import ROOM, InputError
 
 STDIN: Final = "-"
+_LIST_MARK: Final = "@"
+_LIST_HINT: Final = "A list has a path or a glob in each line: run/rank*.sqlite"
 
 AnyPath = str | os.PathLike[str]
 # A letter and a colon alone are a drive of Windows.
@@ -234,3 +243,116 @@ def files_in(folder: Path) -> list[Path]:
     """The files of a folder but for hidden ones, in the order of their names."""
     entries = (entry for entry in folder.iterdir() if not entry.name.startswith("."))
     return sorted(entry for entry in entries if entry.is_file())
+
+
+def is_list(path: AnyPath) -> bool:
+    """Whether what a user names is a list of files."""
+    return os.fspath(path).startswith(_LIST_MARK)
+
+
+def list_path(path: AnyPath) -> Path:
+    """The list itself; ``-`` is standard input."""
+    return Path(os.fspath(path).removeprefix(_LIST_MARK))
+
+
+def named_in(path: AnyPath) -> list[Path]:
+    """The files that a list names, each once, in its order; globs are expanded.
+
+    Single ones may be missing, which those say who read them.
+
+    Raises:
+        InputError: The list cannot be read, or it or a glob in it names nothing, or no file of it
+            is there.
+    """
+    file = list_path(path)
+    files: dict[Path, None] = {}
+    for number, line in enumerate(_list_lines(file), 1):
+        # A comment begins the line, or follows a space.
+        entry = f" {line.strip()}".partition(" #")[0].strip()
+        if "\0" in entry:
+            msg = f"{_list_name(file)}, line {number}: it is not text"
+            raise InputError(msg, _LIST_HINT)
+        if not entry:
+            continue
+        path = path_of(entry)
+        path = path if isinstance(path, Address) else file.parent / path
+        try:
+            is_pattern = not isinstance(path, Address) and is_glob(path)
+            files |= dict.fromkeys(matching(path) if is_pattern else [path])
+        except InputError as error:
+            msg = f"{_list_name(file)}, line {number}: {error.message}"
+            raise InputError(msg, error.hint) from error
+    if not files:
+        msg = f"{_list_name(file)} names no file"
+        raise InputError(msg, _LIST_HINT)
+    if not any(isinstance(path, Address) or path.exists() for path in files):
+        msg = f"{_list_name(file)}: none of its files is there, {next(iter(files))} for one"
+        raise InputError(msg, "Paths are relative to the folder of the list.")
+    return [*files]
+
+
+def _list_name(file: Path) -> str:
+    return "standard input" if str(file) == STDIN else str(file)
+
+
+def _list_lines(file: Path) -> Iterator[str]:
+    try:
+        if str(file) == STDIN:
+            if sys.stdin is None or sys.stdin.isatty():
+                msg = "standard input is a terminal, and no list comes from it"
+                raise InputError(msg, "Pipe one in: find run -name '*.sqlite' | gpuprof report @-")
+            yield from sys.stdin
+            return
+        check_ends(file)
+        with file.open(encoding="utf-8-sig") as lines:
+            yield from lines
+    except UnicodeDecodeError as error:
+        msg = f"{_list_name(file)} is not a list of files: it is not UTF-8 text"
+        raise InputError(msg, _LIST_HINT) from error
+    except FileNotFoundError as error:
+        msg = f"{file}: no such list of files"
+        raise InputError(msg, f"@ stands for a list. A file of this name is ./@{file}") from error
+    except OSError as error:
+        msg = f"{file} cannot be read: {error.strerror}"
+        raise InputError(msg) from error
+
+
+class Stamp(NamedTuple):
+    """What differs between two files, and between two states of one file.
+
+    The time when the inode changed also differs where a program sets the file's own time back, as
+    ``cp -p`` and ``rsync -t`` do, and after the file was moved away and back.
+    """
+
+    device: int
+    inode: int
+    size_bytes: int
+    modified_ns: int
+    inode_changed_ns: int
+
+
+def stamp(about: os.stat_result) -> Stamp:
+    """The stamp of a file."""
+    return Stamp(about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
+
+
+def changed(path: Path) -> InputError:
+    """The error for a file whose stamp differs from that at the start of the reading."""
+    return InputError(
+        f"{path} changed while it was read",
+        "Is it still being written or copied? Wait for that, then try again.",
+    )
+
+
+def check_unchanged(path: Path, before: Stamp) -> None:
+    """Check that a file is still the one that was read from.
+
+    Raises:
+        InputError: It is another one, or in another state, or gone.
+    """
+    try:
+        is_same = stamp(path.stat()) == before
+    except OSError as error:
+        raise changed(path) from error
+    if not is_same:
+        raise changed(path)

@@ -156,7 +156,7 @@ def check_apart(outputs: Iterable[Output | None]) -> None:
 def _names(source: str, target: Path) -> bool:
     """Whether an input, a file or a pattern, is this file under any of its names."""
     if source.startswith("@") and source != _STDIN_LIST:
-        from gpuprof.readers.lists import named_in  # noqa: PLC0415 - start-up time
+        from gpuprof.readers.inputs import named_in  # noqa: PLC0415 - start-up time
 
         return any(file.is_file() and target.samefile(file) for file in named_in(source))
     sources = {source, *glob.glob(source, recursive=True)}  # noqa: PTH207 - as for the inputs

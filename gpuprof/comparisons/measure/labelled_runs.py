@@ -11,7 +11,7 @@ from gpuprof.base.sweep_cells import cell_runs, cells_of, is_sweep
 from gpuprof.base.units import encodable
 from gpuprof.comparisons.measure.baselines import baseline_named, baselines
 from gpuprof.model.profile import Profile
-from gpuprof.readers import inputs, lists, read_profile
+from gpuprof.readers import inputs, read_profile
 from gpuprof.readers.inputs import AnyPath, is_path
 
 _Unlabelled = AnyPath | Profile
@@ -155,8 +155,8 @@ def _names(unlabelled: Sequence[tuple[_Unlabelled, Profile]], labels: Iterable[s
         folders.append(file.absolute().parent.name)
         if not isinstance(recording, Profile):
             # A folder of repeats is not named after its first run.
-            is_list = lists.is_list(recording)
-            file = lists.list_path(recording) if is_list else inputs.path_of(recording)
+            is_list = inputs.is_list(recording)
+            file = inputs.list_path(recording) if is_list else inputs.path_of(recording)
             if not file.exists() and baseline_named(str(recording)) is not None:
                 names.append(file.name)
                 continue

@@ -18,8 +18,8 @@ from gpuprof.model.borders import DAMAGE
 from gpuprof.model.spilling import KeptColumns, Kinds
 from gpuprof.model.table import Window
 from gpuprof.model.words import Values
-from gpuprof.readers.common.file_stamp import Stamp, changed, stamp
 from gpuprof.readers.common.threads import in_turn
+from gpuprof.readers.inputs import Stamp, changed, stamp
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

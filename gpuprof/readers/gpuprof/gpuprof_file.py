@@ -37,7 +37,6 @@ from gpuprof.model.profile import Profile, Source
 from gpuprof.model.spilling import Kinds
 from gpuprof.model.table import InMemory, Part, Stored, Table
 from gpuprof.model.words import Names
-from gpuprof.readers.common.file_stamp import stamp
 from gpuprof.readers.common.parquet_columns import (
     FilePart,
     ParquetColumns,
@@ -46,6 +45,7 @@ from gpuprof.readers.common.parquet_columns import (
     opened,
 )
 from gpuprof.readers.input_format import LOCAL_HEADER_BYTES, Reader, begins_archive
+from gpuprof.readers.inputs import stamp
 
 VERSION: Final = 3
 HEADER: Final = "gpuprof.json"

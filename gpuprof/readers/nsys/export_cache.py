@@ -27,7 +27,7 @@ from typing import Final
 from gpuprof.base import json_input
 from gpuprof.base.errors import InputError, OutputError
 from gpuprof.base.temporary_files import put, removed_at_exit
-from gpuprof.readers.common.file_stamp import changed, check, stamp
+from gpuprof.readers.inputs import changed, check_unchanged, stamp
 
 LIMIT_BYTES: Final = 8 * 2**30
 _DAY_S: Final = 24 * 3600
@@ -72,7 +72,7 @@ def cached(path: Path, kind: str, make: Callable[[Path], None]) -> Path:
 
     def make_checked(into: Path) -> None:
         make(into)
-        check(path, before)
+        check_unchanged(path, before)
         if _digest(path) != digest:
             raise changed(path)
 

@@ -19,8 +19,8 @@ from gpuprof.base import json_input, nsight
 from gpuprof.base.errors import CorruptFileError, InputError, MissingToolError
 from gpuprof.base.nsight import OUTPUTS, scrub
 from gpuprof.model.profile import Profile
-from gpuprof.readers.common.file_stamp import check, stamp
 from gpuprof.readers.input_format import Reader
+from gpuprof.readers.inputs import check_unchanged, stamp
 from gpuprof.readers.nsys.export import CANNOT, GIVES, READ_SETTINGS, SETTINGS
 from gpuprof.readers.nsys.export_cache import cached
 from gpuprof.readers.nsys.export_schema import DIAGNOSTICS, ERROR, TIMED, USED, WARNING
@@ -85,7 +85,7 @@ def read(path: Path) -> Profile:
     before = stamp(path.stat())
     folder = cached(path, key, lambda into: _export(path, into))
     version = _recorder_version(path)
-    check(path, before)
+    check_unchanged(path, before)
     export = SqliteExport(folder / _SQLITE, path, NAME)
     export.recorder_version = version
     return export.profile()

@@ -31,8 +31,8 @@ from gpuprof.base.units import counted
 from gpuprof.model.profile import Profile
 from gpuprof.native.nsys_reports import ReportError
 from gpuprof.readers import reader_named
-from gpuprof.readers.common.file_stamp import check, stamp
 from gpuprof.readers.input_format import Reader
+from gpuprof.readers.inputs import check_unchanged, stamp
 from gpuprof.readers.nsys import export
 from gpuprof.readers.nsys.export import CANNOT, GIVES
 from gpuprof.readers.nsys_report.file import HEAD, Report
@@ -128,9 +128,9 @@ def read(path: Path) -> Profile:
         survey = survey_of(report)
         profile = export.profile(ReportTables(report, survey, before))
     except ReportError as error:
-        check(path, before)
+        check_unchanged(path, before)
         return _checked_by_nsys(path, error)
-    check(path, before)
+    check_unchanged(path, before)
     return _with_warnings(
         profile, *profile.origin.warnings, *_unread(survey), *_doubts(report, survey)
     )

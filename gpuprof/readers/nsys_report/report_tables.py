@@ -19,7 +19,7 @@ from gpuprof.model.table import InMemory, Stored
 from gpuprof.model.words import Names, Values, Words, narrowed
 from gpuprof.native import nsys_reports
 from gpuprof.native.nsys_reports import NO_VALUE, Fields, Int64s, Layout, ReportError
-from gpuprof.readers.common.file_stamp import Stamp, changed, check
+from gpuprof.readers.inputs import Stamp, changed, check_unchanged
 from gpuprof.readers.nsys import export_schema
 from gpuprof.readers.nsys.columns import Export
 from gpuprof.readers.nsys.export import SETTINGS, SYSTEM
@@ -141,7 +141,7 @@ class ReportTables(Export):
                 table: kinds,
                 **{name: of.missing for name, of in incomplete_tables.items()},
             }
-            check(self.path, self._before)
+            check_unchanged(self.path, self._before)
             try:
                 columns = self._decoded(kinds_by_table)
             except (OSError, ReportError) as error:

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from gpuprof.base.errors import ROOM, CorruptFileError, GpuprofError, InputError
 from gpuprof.model.spilling import KeptColumns
-from gpuprof.readers.common.file_stamp import Stamp, changed, check, stamp
+from gpuprof.readers.inputs import Stamp, changed, check_unchanged, stamp
 from gpuprof.readers.sqlite import table_columns
 from gpuprof.readers.sqlite.table_columns import Declared, quoted, readable
 
@@ -198,10 +198,10 @@ class SqliteFile:
         """
         steps = _Steps(self.size_bytes)
         try:
-            check(self.opened, self.stamp)
+            check_unchanged(self.opened, self.stamp)
             with closing(self._connect(steps)) as connection:
                 yield connection
-            check(self.opened, self.stamp)
+            check_unchanged(self.opened, self.stamp)
         except _BREAKS as error:
             steps.pass_on_ctrl_c(error)
             raise self.failure(error) or self._damage() from error
@@ -227,7 +227,7 @@ class SqliteFile:
         Raises:
             InputError: The file has changed, which explains what was found in it.
         """
-        check(self.opened, self.stamp)
+        check_unchanged(self.opened, self.stamp)
         where, why = f"{self.path}", "it cannot be opened"
         for table in self.columns:
             steps = _Steps(self.size_bytes)
