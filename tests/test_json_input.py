@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 
-from gpuprof.base import json_input, json_values
+from gpuprof.base import json_input
 from gpuprof.base.json_input import JsonError, ShapeError
 
 DEEP = "[" * 100_000 + "]" * 100_000
@@ -14,7 +14,7 @@ RATHER_DEEP = "[" * 300 + "]" * 300
 
 
 class Inner(msgspec.Struct):
-    size: json_values.Scalar = 3
+    size: json_input.Scalar = 3
 
 
 class Outer(msgspec.Struct):

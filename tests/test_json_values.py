@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpuprof.base import json_values
+from gpuprof.base import json_input
 
 
 @pytest.mark.parametrize(
@@ -28,9 +28,9 @@ from gpuprof.base import json_values
     ],
 )
 def test_a_value_is_read_from_either_type(value, integer, number, text):
-    assert json_values.integer(value) == integer
-    assert json_values.number(value) == number
-    assert json_values.text(value) == text
+    assert json_input.integer(value) == integer
+    assert json_input.number(value) == number
+    assert json_input.text(value) == text
 
 
 @pytest.mark.parametrize(
@@ -47,13 +47,13 @@ def test_a_value_is_read_from_either_type(value, integer, number, text):
     ],
 )
 def test_a_value_of_another_shape_is_none(value, texts, mapping, mappings, words):
-    assert json_values.texts(value) == texts
-    assert json_values.mapping(value) == mapping
-    assert json_values.mappings(value) == mappings
-    assert json_values.words(value) == words
+    assert json_input.texts(value) == texts
+    assert json_input.mapping(value) == mapping
+    assert json_input.mappings(value) == mappings
+    assert json_input.words(value) == words
 
 
 @pytest.mark.parametrize("value", [2**63, -(2**63) - 1, 10**400, 1e300])
 def test_an_integer_that_no_column_holds_is_an_error(value):
     with pytest.raises(OverflowError, match="an integer is beyond 64 bits"):
-        json_values.integer(value)
+        json_input.integer(value)

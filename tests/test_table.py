@@ -18,7 +18,7 @@ from gpuprof.model.profile import Profile
 from gpuprof.model.selection import EVERYTHING, Selection
 from gpuprof.model.table import Computed, InMemory, Part, Table, translated
 from gpuprof.model.words import Values, Words
-from gpuprof.readers.nsys.event_waits import EventRecords
+from gpuprof.readers.nsys.model_tables import EventRecords
 
 ORIGIN = Origin(Path("x.sqlite"), "nsys-sqlite", "nsys")
 

@@ -18,7 +18,7 @@ from typing import Any, Final, Self
 
 from gpuprof.base import json_input
 from gpuprof.base.errors import CorruptFileError, GpuprofError, InputError
-from gpuprof.base.json_values import integer, mapping, mappings, number, text, texts, words
+from gpuprof.base.json_input import integer, mapping, mappings, number, text, texts, words
 from gpuprof.base.secrets import masked_words
 
 MANIFEST: Final = "manifest.json"

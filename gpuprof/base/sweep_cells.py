@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from gpuprof.base import json_input
 from gpuprof.base.errors import CorruptFileError
-from gpuprof.base.json_values import integer, mapping, texts
+from gpuprof.base.json_input import integer, mapping, texts
 from gpuprof.base.manifest import MANIFEST, is_run, read_manifest
 from gpuprof.base.secrets import masked_words
 

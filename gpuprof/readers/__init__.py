@@ -18,13 +18,13 @@ from gpuprof.base.errors import (
     UsageError,
     one_of,
 )
+from gpuprof.base.machine import in_turn
 from gpuprof.base.units import counted
 from gpuprof.model import borders, bounds, schema
 from gpuprof.model.profile import Profile, UnreadFiles
 from gpuprof.readers import inputs, sections
 from gpuprof.readers.common import gunzip
-from gpuprof.readers.common.threads import in_turn
-from gpuprof.readers.input_format import HEAD_BYTES, ZIP_MAGIC, Reader
+from gpuprof.readers.input_format import HEAD_BYTES, ZIP_MAGIC, Reader, unsupported
 from gpuprof.readers.inputs import Address, AnyPath
 from gpuprof.readers.job_notes import left_out
 from gpuprof.readers.sqlite.source import MAGIC
@@ -308,8 +308,6 @@ def find_reader(path: Path) -> Reader:
         raise UnknownFormatError(msg, "Name one with --reader.")
     if path.is_dir():
         raise _nothing_in(path)
-    from gpuprof.readers.unsupported import unsupported  # noqa: PLC0415 - start-up time
-
     if (unsupported_kind := unsupported(read_head(path))) is not None:
         description, hint = unsupported_kind
         msg = f"{path} is {description}"

@@ -16,7 +16,7 @@ import msgspec
 
 from gpuprof.base import cuda
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError
-from gpuprof.base.json_values import Scalar, integer, text
+from gpuprof.base.json_input import Scalar, integer, text
 from gpuprof.base.units import NS_PER_US
 from gpuprof.model import schema
 from gpuprof.model.origin import Origin

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from gpuprof.base import json_input
 from gpuprof.base.errors import MissingToolError, RecordError, install
-from gpuprof.base.json_values import mapping
+from gpuprof.base.json_input import mapping
 from gpuprof.base.manifest import RUN_DIR_VARIABLE
 from gpuprof.launch.contract import LaunchedRun, Program, Recorded
 from gpuprof.launch.run.gpus import described_gpus, why_no_gpu

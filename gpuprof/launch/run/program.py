@@ -11,7 +11,7 @@ from typing import Final
 
 from gpuprof.base import json_input
 from gpuprof.base.errors import InputError, UsageError
-from gpuprof.base.json_values import mapping
+from gpuprof.base.json_input import mapping
 from gpuprof.launch.contract import Program
 
 _MOST_FILES: Final = 200

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 
 from gpuprof.base.errors import CorruptFileError, GpuprofError
+from gpuprof.base.machine import in_turn
 from gpuprof.model.arrow_values import values
 from gpuprof.model.borders import DAMAGE
 from gpuprof.model.spilling import KeptColumns, Kinds
 from gpuprof.model.table import Window
 from gpuprof.model.words import Values
-from gpuprof.readers.common.threads import in_turn
 from gpuprof.readers.inputs import Stamp, changed, stamp
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ per process, their tables are put one after another, on one clock where they hav
 import os
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from gpuprof.base import json_input
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError, GpuprofError, InputError
-from gpuprof.base.json_values import integer
+from gpuprof.base.json_input import integer, number, text
 from gpuprof.base.labels import TIMING_ONLY
 from gpuprof.base.manifest import (
     MANIFEST,
@@ -31,7 +31,6 @@ from gpuprof.base.units import NS_PER_S
 from gpuprof.model import schema
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile
-from gpuprof.readers.common.json_rows import typed
 from gpuprof.readers.gpuprof.packed_run import is_packed_run, unpack
 from gpuprof.readers.input_format import Reader
 from gpuprof.readers.nsys.export_cache import cached
@@ -221,3 +220,29 @@ READER: Final = Reader(
     recognises=is_packed_run,
     recognises_folder=is_run,
 )
+
+
+Row = dict[str, Any]
+
+
+_READ: Final[Mapping[str, Callable[[object], Any]]] = {
+    schema.INT: integer,
+    schema.FLOAT: number,
+    schema.TEXT: text,
+    schema.FLAG: lambda value: value if isinstance(value, bool) else None,
+}
+
+
+def typed(table: schema.Schema, rows: object) -> list[Row]:
+    """Rows with the columns of a table; null where a value is absent or of no such type.
+
+    Raises:
+        TypeError: They are no list of objects.
+    """
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        msg = f"{table.name} is not a list of objects"
+        raise TypeError(msg)
+    return [
+        {name: _READ[column.dtype](row.get(name)) for name, column in table.columns.items()}
+        for row in rows
+    ]

@@ -13,13 +13,13 @@ import pyarrow as pa
 
 from gpuprof.base import json_input
 from gpuprof.base.errors import CorruptFileError, InputError
-from gpuprof.base.json_values import integer, text
+from gpuprof.base.json_input import integer, text
 from gpuprof.base.secrets import masked_words
 from gpuprof.base.units import counted
 from gpuprof.model import schema
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile
-from gpuprof.readers.common.json_rows import Row, typed
+from gpuprof.readers.gpuprof.run_folder import Row, typed
 from gpuprof.readers.input_format import Reader
 
 FORMAT: Final = "gpuprof-tensorflow"

@@ -12,11 +12,11 @@ import msgspec
 import pyarrow as pa
 
 from gpuprof import __version__
+from gpuprof.base.machine import in_turn
 from gpuprof.base.units import encodable
 from gpuprof.model import schema
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile, RankRecording
-from gpuprof.readers.common.threads import in_turn
 from gpuprof.readers.gpuprof.data_set import (
     HEADER,
     RANK,

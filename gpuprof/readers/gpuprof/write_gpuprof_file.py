@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof import __version__
+from gpuprof.base.machine import in_turn
 from gpuprof.base.units import encodable
 from gpuprof.model import schema
 from gpuprof.model.arrow_values import as_arrow
 from gpuprof.model.profile import Profile
 from gpuprof.model.table import Window, joined
 from gpuprof.model.words import Values
-from gpuprof.readers.common.threads import in_turn
 from gpuprof.readers.gpuprof.gpuprof_file import (
     HEADER,
     NAMES,

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.base import json_input
-from gpuprof.base.json_values import Scalar, integer
+from gpuprof.base.json_input import Scalar, integer
 from gpuprof.model.schema import MEMORY_EVENTS, arrow
 from gpuprof.native.trace_events import EventRows
 from gpuprof.readers.common import json_events

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.base import cuda, json_input
-from gpuprof.base.json_values import Scalar, integer, text
+from gpuprof.base.json_input import Scalar, integer, text
 from gpuprof.model import schema
 from gpuprof.model.schema import arrow
 from gpuprof.model.words import narrowed

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from gpuprof.base.json_values import Scalar, integer, text
+from gpuprof.base.json_input import Scalar, integer, text
 from gpuprof.model import schema
 from gpuprof.readers.common.json_events import Integers, check_length
 

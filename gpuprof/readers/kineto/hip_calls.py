@@ -16,7 +16,7 @@ import numpy as np
 from msgspec.structs import replace as changed
 
 from gpuprof.base import cuda
-from gpuprof.base.json_values import integer
+from gpuprof.base.json_input import integer
 from gpuprof.readers.common import vague_copies
 from gpuprof.readers.kineto.event_tables import device_id, memcpy_kind
 from gpuprof.readers.kineto.events import NOTHING, EventKind, TimedEvents, different_events

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from gpuprof.base import json_input
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError
-from gpuprof.base.json_values import Scalar, integer, text
+from gpuprof.base.json_input import Scalar, integer, text
 from gpuprof.base.units import NS_PER_US, counted
 from gpuprof.model import schema
 from gpuprof.model.origin import Origin

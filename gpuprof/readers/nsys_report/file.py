@@ -18,9 +18,9 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Final, TypeVar
 
+from gpuprof.base.machine import in_turn
 from gpuprof.native import nsys_reports
 from gpuprof.native.nsys_reports import Layout, Message, ReportError
-from gpuprof.readers.common.threads import in_turn
 
 HEAD: Final = b"NVIDIA Tegra Profiler Report "
 _END: Final = b"U3w[END]"

@@ -17,10 +17,17 @@ from gpuprof.base.units import NS_PER_S, counted
 from gpuprof.model import schema
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile, Section
-from gpuprof.readers.nsys_stats.blocks import Block, FaultError, PrintedColumn, Style
+from gpuprof.readers.nsys_stats.blocks import (
+    Block,
+    FaultError,
+    PrintedColumn,
+    Run,
+    Style,
+    jobs,
+    kind,
+)
 from gpuprof.readers.nsys_stats.numerals import durations, numbers, scaled, sizes, styles, times
 from gpuprof.readers.nsys_stats.rows import Row, summary_rows
-from gpuprof.readers.nsys_stats.runs import Run, jobs, kind
 from gpuprof.readers.nsys_stats.scan import Scan
 
 _DEVICE: Final = re.compile(r"\(([0-9]{1,18})\)$")

@@ -11,9 +11,8 @@ from gpuprof.base import cuda
 from gpuprof.base.kernel_names import CUT_END
 from gpuprof.readers.common.compact_columns import listed
 from gpuprof.readers.nsys_stats import numerals
-from gpuprof.readers.nsys_stats.blocks import Block
+from gpuprof.readers.nsys_stats.blocks import API_NAME, Block
 from gpuprof.readers.nsys_stats.numerals import numbers
-from gpuprof.readers.nsys_stats.runs import API_NAME
 
 Row = dict[str, Any]
 _CATEGORIES: Final = {"CUDA_API": "api", "CUDA_KERNEL": "kernel", "MEMORY_OPER": "memory"}

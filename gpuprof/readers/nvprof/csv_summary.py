@@ -23,7 +23,7 @@ from gpuprof.readers.nvprof.summary import (
     TIMES,
     PrintedSummary,
 )
-from gpuprof.readers.nvprof.trace_rows import TIME_UNITS
+from gpuprof.readers.nvprof.trace import TIME_UNITS
 
 _NUMBER: Final = re.compile(r"^[0-9]{1,20}(?:\.[0-9]{1,20})?$")
 _LABELLED: Final = tuple([label] for label in LABELS)

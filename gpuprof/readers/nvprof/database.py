@@ -28,7 +28,7 @@ from gpuprof.model.table import Part, Stored, Table, in_memory
 from gpuprof.model.words import Names
 from gpuprof.readers.input_format import Reader
 from gpuprof.readers.nsys.columns import Export, columns_at_once
-from gpuprof.readers.nsys.devices_and_runs import checked_table
+from gpuprof.readers.nsys.export import checked_table
 from gpuprof.readers.nvprof import activities, host_records
 from gpuprof.readers.nvprof.activities import (
     CALLS,

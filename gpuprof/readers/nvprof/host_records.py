@@ -17,7 +17,7 @@ from gpuprof.model.pairs import NOT_FOUND
 from gpuprof.model.table import Computed, Part, Table, constant, joined, translated
 from gpuprof.model.words import ByNumber, Values, Words, narrowed
 from gpuprof.readers.nsys.columns import Columns, part, without
-from gpuprof.readers.nsys.event_waits import EventRecords
+from gpuprof.readers.nsys.model_tables import EventRecords
 from gpuprof.readers.nvprof.activities import (
     CALLS,
     CUDA_EVENT,

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from gpuprof.base import units
 from gpuprof.readers.common.compact_columns import Integers, Times
-from gpuprof.readers.nvprof.trace_rows import TIME_UNITS, TraceHead
+from gpuprof.readers.nvprof.trace import TIME_UNITS, TraceHead
 
 _NUMBER: Final = r"[0-9]{1,9}(?:\.[0-9]{1,9})?"
 _TEXT: Final = (

@@ -1,7 +1,10 @@
 """What ran on the streams of the GPUs of an XPlane profile: kernels, copies, memsets and graphs.
 
+With ROCm's roctracer a copy is ``CopyDeviceToDevice`` on a line such as ``Stream #3(MemcpyOther)``,
+with ``kind:Unknown size:655360 dest:0 async:1`` as its details, of which ``dest`` is no number of
+HIP's.
 Source: https://github.com/openxla/xla, xla/backends/profiler/gpu/cupti_collector.cc and, of ROCm,
-rocm_collector.cc (names and values of events).
+rocm_collector.cc and rocm_tracer_v1.cc (names and values of events).
 """
 
 import re
@@ -24,9 +27,9 @@ from gpuprof.readers.common.compact_columns import (
     coded,
     column,
     gathered,
+    listed,
     narrowed_part,
 )
-from gpuprof.readers.xplane import hip_names
 from gpuprof.readers.xplane.event_columns import Batch, batches
 
 MEMCPY_KINDS: Final = {
@@ -184,7 +187,7 @@ class GpuActivities:
         chosen = self._chosen(MEMCPYS)
         ids, has_id = chosen.column("correlation_id"), chosen.column("has correlation_id")
         named = chosen.names.mapped(_memcpy_kind)
-        kinds = hip_names.as_requested(named, ids, has_id.astype(np.bool_), directions)
+        kinds = _as_requested(named, ids, has_id.astype(np.bool_), directions)
         device = chosen.column("device_id")
         is_local = kinds.are("DtoD") & (self.devices <= 1)
         return chosen.copies(
@@ -286,7 +289,7 @@ class Chosen:
 
 def _table(name: str, details: int) -> int:
     """The table of activities of a name whose details are of a table."""
-    if details == KERNELS and not name.startswith(hip_names.RUNTIME_KERNEL):
+    if details == KERNELS and not name.startswith(_HIP_KERNEL):
         return KERNELS
     if name in OTHER_ACTIVITIES or cuda.is_hip_order(name):
         return IGNORED
@@ -339,3 +342,48 @@ def context_id(text: str) -> int | None:
 
 def _integer(text: str) -> int | None:
     return int(text) if text.isdecimal() and len(text) <= _LONGEST else None
+
+
+# The plane of HIP calls. In versions with roctracer, launching calls have the names of their
+# kernels, so the name of the call is unknown.
+HIP_CALLS_PLANE: Final = "/host:ROCTRACER"
+_HIP_LAUNCH: Final = "hip*LaunchKernel"
+# Kernels that HIP's runtime copies and fills with.
+_HIP_KERNEL: Final = "__amd_rocclr_"
+
+_AMD: Final = "AMD"
+# What a copy of pinned memory may be called.
+_VAGUE: Final = frozenset({"DtoD", cuda.UNKNOWN})
+_KINDS: Final = [*cuda.MEMCPY_KINDS.values()]
+
+
+def is_of_rocm(gpus: Iterable[Plane], hosts: Iterable[Plane]) -> bool:
+    """Whether a profile is of ROCm; old ones do not name the vendor of a device."""
+    is_of_amd = any(plane.stats.get("device_vendor") == _AMD for plane in gpus)
+    return is_of_amd or any(plane.name == HIP_CALLS_PLANE for plane in hosts)
+
+
+def hip_call_name(name: str) -> str:
+    """The name of a call in the plane of calls, where launches have the names of kernels."""
+    return name if cuda.is_hip_call(name) else _HIP_LAUNCH
+
+
+def hip_directions(api_calls: pa.Table) -> dict[int, str]:
+    """The memcpy kinds that calls ask for, by their correlation id."""
+    if not {"name", "correlation_id"} <= set(api_calls.column_names):
+        return {}
+    names, ids = (listed(api_calls[n].combine_chunks()) for n in ("name", "correlation_id"))
+    kinds = {name: cuda.hip_call_kind(name) for name in set(names)}
+    pairs = zip(ids, map(kinds.get, names), strict=True)
+    return {number: kind for number, kind in pairs if number is not None and kind is not None}
+
+
+def _as_requested(
+    kinds: Coded, ids: Integers, has_id: Flags, directions: Mapping[int, str]
+) -> Coded:
+    """The kinds of copies, where they are vague as their calls tell them."""
+    numbers = np.array([_KINDS.index(kind) for kind in kinds.values], np.int64)[kinds.codes]
+    for row in np.flatnonzero(kinds.are(*_VAGUE) & has_id):
+        kind = directions.get(int(ids[row]))
+        numbers[row] = numbers[row] if kind is None else _KINDS.index(kind)
+    return coded(_KINDS, numbers)

@@ -22,7 +22,7 @@ from gpuprof.base.errors import (
     InputError,
     UnknownFormatError,
 )
-from gpuprof.base.json_values import integer
+from gpuprof.base.json_input import integer
 from gpuprof.model import schema
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile
@@ -36,13 +36,16 @@ from gpuprof.readers.common.compact_columns import (
 )
 from gpuprof.readers.common.gunzip import MAGIC as GZIP_MAGIC
 from gpuprof.readers.input_format import Reader
-from gpuprof.readers.xplane import hip_names
 from gpuprof.readers.xplane.event_columns import batches
 from gpuprof.readers.xplane.gpu_activities import (
     GPU_PLANE,
+    HIP_CALLS_PLANE,
     Chosen,
     GpuActivities,
     device_id,
+    hip_call_name,
+    hip_directions,
+    is_of_rocm,
     numbers,
 )
 
@@ -96,7 +99,7 @@ def _recorded(
     profile = space(data)
     gpus = [plane for plane in profile.planes if GPU_PLANE.match(plane.name)]
     hosts = [plane for plane in profile.planes if plane.name.startswith(_HOST)]
-    is_rocm = hip_names.is_rocm(gpus, hosts)
+    is_rocm = is_of_rocm(gpus, hosts)
     activities, calls, ranges = GpuActivities(gpus), api_calls(hosts), steps(hosts)
     if not len(activities):
         reason = f": {profile.errors[0]}" if profile.errors else ""
@@ -126,7 +129,7 @@ def tables(
 ) -> tuple[dict[str, pa.Table], list[str]]:
     """The tables of activities, calls and steps, and what a reader of the numbers must know."""
     if is_rocm:
-        directions = hip_names.directions(calls)
+        directions = hip_directions(calls)
         copies = activities.memcpys_of_rocm(directions)
     else:
         directions, copies = {}, activities.memcpys()
@@ -174,14 +177,14 @@ def api_calls(hosts: Iterable[Plane]) -> pa.Table:
     """
     names, parts = Lexicon(), []
     for host in hosts:
-        is_of_hip = host.name == hip_names.CALLS_PLANE
+        is_of_hip = host.name == HIP_CALLS_PLANE
         kinds = None if is_of_hip else host.event_metadata_with(_API_CALL)
         for line in host.lines if kinds is None or kinds else ():
             for batch in batches(host, line, ("correlation_id",), kinds):
                 part = {
                     "start_ns": batch.start_ns,
                     "duration_ns": batch.duration_ns,
-                    "name": batch.names(names, hip_names.call_name if is_of_hip else str),
+                    "name": batch.names(names, hip_call_name if is_of_hip else str),
                     "thread_id": np.full(len(batch), line.line_id),
                     **numbers(batch, ("correlation_id",)),
                 }

@@ -14,7 +14,6 @@ from gpuprof.base.short_texts import shortened, shortened_apart
 from gpuprof.base.units import bound
 from gpuprof.show.cells import clean, pieces
 from gpuprof.show.page import figures
-from gpuprof.show.page.cards import Card
 from gpuprof.show.page.figures import Figure
 from gpuprof.show.page.tables import PageTable
 
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
 
     import jinja2
 
+# What is said of a finding, or of several that are mended in one place.
+Card = dict[str, Any]
 _TABLE: Final = re.compile(r"--table (\w+)")
 # As `bound` keeps them together, with a share in brackets behind.
 _FIGURE: Final = re.compile(
@@ -56,7 +57,7 @@ class Document(NamedTuple):
         tables: Tables, in their order.
         notes: What a reader must know to trust the figures, and what is unknown.
         provenance: Where each recording comes from: name to value.
-        cards: Findings, as in `gpuprof.show.page.cards`.
+        cards: Findings, as in `gpuprof.show.page.recording_page`.
         more: How many more findings there are; empty for none.
     """
 

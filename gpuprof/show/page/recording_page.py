@@ -12,6 +12,7 @@ from gpuprof.analyses.reports import Report, report
 from gpuprof.base.kernel_names import short_names
 from gpuprof.base.units import capital, say_ns, say_share
 from gpuprof.facts.hosts import NO_NAMES, DeviceNames, device_name
+from gpuprof.findings.causes import time_and_share, winnings
 from gpuprof.model.profile import Profile
 from gpuprof.predict.predict import Prediction
 from gpuprof.show import Row
@@ -31,9 +32,8 @@ from gpuprof.show.charts import (
 from gpuprof.show.charts.catalogue import of_report
 from gpuprof.show.charts.figure import choose_devices, stacked
 from gpuprof.show.charts.step_path import KERNELS_OF_PATHS, path_of, rows_on_path
-from gpuprof.show.overview import for_people
-from gpuprof.show.page.cards import cards
-from gpuprof.show.page.document import Document, html
+from gpuprof.show.overview import advice, first_findings, for_people, replay_command
+from gpuprof.show.page.document import Card, Document, html
 from gpuprof.show.page.figures import Figure, figure
 from gpuprof.show.page.ranks_figure import ranks_figure
 from gpuprof.show.page.tables import MOST_ROWS, page_table
@@ -168,7 +168,7 @@ def report_page(
     has_tensors = bool(result.rows("placement_edges"))
     origin = result.origin
     source = clean(str(origin.source))
-    of_findings, more = cards(result)
+    of_findings, more = _cards(result)
     return html(
         Document(
             title=f"{origin.source.name} - gpuprof",
@@ -431,3 +431,47 @@ def _copy_sizes(result: Report) -> list[Figure]:
             "copy_sizes",
         ),
     ]
+
+
+_NONE: Final = {"cost": "", "of": "", "win": "", "bar": None, "start_ns": None}
+
+
+def _cards(result: Report) -> tuple[list[Card], str]:
+    """The first and the costly findings, a card for what is mended in one place.
+
+    Returns:
+        Of each card its ``head``, what its causes cost together, empty where it has one; and its
+        ``parts``, one per cause. Then how many more findings there are; empty for none.
+    """
+    shown, more = first_findings(result)
+    of_families = [
+        {"head": f"{capital(head)}." if head else "", "parts": [_part(result, row) for row in rows]}
+        for head, rows in shown
+    ]
+    return of_families, more
+
+
+def _part(result: Report, row: Row) -> Card:
+    """One cause: its figures, empty where it costs no time; its sentence, advice and places."""
+    words = {
+        "finding": f"{capital(clean(row['finding']))}.",
+        "advice": clean(advice(row)),
+        "replay": replay_command(row),
+        "table": row["table"],
+    }
+    if not row.get("cost_ns"):
+        return words | _NONE
+    predicted, cost = row["predicted_win_share"], time_and_share(row, "cost")
+    return words | {
+        "cost": say_ns(row["cost_ns"]),
+        "of": f"{say_share(row['cost_share'])} of {'a step' if row['steps'] else 'the span'}",
+        "win": winnings(row, cost),
+        # In percent: what it costs, and what of that can be won.
+        "bar": [
+            100 * min(share, 1)
+            for share in (row["cost_share"], row["win_share"] if predicted is None else predicted)
+        ],
+        "start_ns": row["start_ns"],
+        "end_ns": row["end_ns"],
+        "owner": result.device_names.called(row["device_id"]),
+    }

@@ -8,7 +8,7 @@ from gpuprof.analyses.device_map import device_map
 from gpuprof.analyses.peer_matrix import peer_matrix
 from gpuprof.readers import read_profile
 from gpuprof.readers.nsys.columns import machine_numbers
-from gpuprof.readers.nsys.devices_and_runs import RENUMBERED
+from gpuprof.readers.nsys.export import RENUMBERED
 
 GPUS = [{"id": n, "name": f"GPU {n}", "busLocation": f"0000:0{n}:00.0"} for n in range(4)]
 

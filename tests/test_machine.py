@@ -1,8 +1,8 @@
-"""The second thread does its tasks in order, each once, and ends with them."""
+"""A second thread does its tasks in order, each once, and ends with them."""
 
 import threading
 
-from gpuprof.model.second_thread import SecondThread
+from gpuprof.base.machine import SecondThread
 
 
 def test_tasks_are_done_in_their_order_and_urgent_ones_first():
