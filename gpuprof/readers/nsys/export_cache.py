@@ -127,7 +127,11 @@ def _entry_of(folder: Path, name: str, source: str, make: Callable[[Path], None]
             make(partial)
             (partial / _SOURCE).write_text(source, encoding="utf-8")
             (partial / _SUMS).write_text(json.dumps(_sums(partial)), encoding="utf-8")
-            _publish(partial, entry)
+            try:
+                put(partial, entry)
+            except OSError:
+                if not entry.is_dir():  # else another process was first with the same content
+                    raise
             _hold(entry)
             return entry
     finally:
@@ -282,14 +286,6 @@ def _remove(entry: Path) -> bool:
     finally:
         os.close(descriptor)
     return not entry.exists()
-
-
-def _publish(partial: Path, entry: Path) -> None:
-    try:
-        put(partial, entry)
-    except OSError:
-        if not entry.is_dir():  # else another process was first with the same content
-            raise
 
 
 def _digest(path: Path) -> str:

@@ -14,7 +14,7 @@ from gpuprof.readers.input_format import Reader
 from gpuprof.readers.nsys import export_schema
 from gpuprof.readers.nsys.columns import FIRST_ROWS, Export
 from gpuprof.readers.nsys.export import CANNOT, GIVES, profile
-from gpuprof.readers.sqlite.source import MAGIC, is_sqlite, open_sqlite, tables_in
+from gpuprof.readers.sqlite.source import MAGIC, open_sqlite, tables_in
 from gpuprof.readers.sqlite.table_columns import quoted
 
 NAME: Final = "nsys-sqlite"
@@ -106,5 +106,5 @@ READER: Final = Reader(
     read,
     recognises=lambda head: head.startswith(MAGIC) and _MARK.encode() in head,
     # In a large database, not all definitions lie in the first pages.
-    searches=lambda path: is_sqlite(path) and _MARK in tables_in(path),
+    searches=lambda path: _MARK in tables_in(path),
 )

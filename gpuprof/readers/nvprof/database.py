@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -41,7 +41,7 @@ from gpuprof.readers.nvprof.activities import (
     STRINGS,
     are_timed,
 )
-from gpuprof.readers.sqlite.source import MAGIC, SqliteFile, is_sqlite, open_sqlite, tables_in
+from gpuprof.readers.sqlite.source import MAGIC, SqliteFile, open_sqlite, tables_in
 
 NVLINK: Final = f"{PREFIX}NVLINK"
 PCIE: Final = f"{PREFIX}PCIE"
@@ -66,6 +66,8 @@ _DEVICE_COLUMNS: Final = (
     "computeCapabilityMajor", "computeCapabilityMinor", "coreClockRate", "numMultiprocessors",
 )  # fmt: skip
 _THOUSAND: Final = 1000
+# Of a table the first start, how many rows it has, and how many of these have no times.
+_Count = tuple[int | None, int, int]
 
 
 def links(file: SqliteFile) -> pa.Table | None:
@@ -119,14 +121,6 @@ def _has(file: SqliteFile, table: str, *columns: str) -> bool:
     return set(columns) <= file.columns.get(table, {}).keys()
 
 
-class _Counts(NamedTuple):
-    """What lies in one table: first start, rows, and rows without times."""
-
-    first_ns: int | None
-    rows: int
-    untimed: int
-
-
 def read(path: Path) -> Profile:
     """Read a database.
 
@@ -142,13 +136,13 @@ def read(path: Path) -> Profile:
         for table, needed in NEEDED.items()
         if table in file.columns and {"start", "timestamp"} & {*needed}
     }
-    timed = {table for table, count in counts.items() if count.rows > count.untimed}
-    if not timed & {*GPU_WORK} and not (MARKER in counts and counts[MARKER].rows):
+    timed = {table for table, count in counts.items() if count[1] > count[2]}
+    if not timed & {*GPU_WORK} and not (MARKER in counts and counts[MARKER][1]):
         msg = f"{path}: nvprof recorded no kernels and no copies"
         hint = "Did the program use a GPU? nvprof sees none of compute capability 8 and up."
         raise EmptyRecordingError(msg, hint)
 
-    origin_ns = min((c.first_ns for c in counts.values() if c.first_ns is not None), default=0)
+    origin_ns = min((first for first, *_ in counts.values() if first is not None), default=0)
     process_id, command = _process(file)
     columns = file.columns
     numbered = file.rows(f"SELECT _id_, value FROM {STRINGS}") if STRINGS in columns else []
@@ -167,7 +161,7 @@ def read(path: Path) -> Profile:
         run = {"run_id": 0, "process_id": process_id, "command": command}
         sources["runs"] = schema.RUNS.table([run])
     origin = _origin(database, file, command, _warnings(database, file, counts, timed))
-    return Profile(origin, sources, stored=sum(count.rows for count in counts.values()))
+    return Profile(origin, sources, stored=sum(rows for _, rows, _ in counts.values()))
 
 
 class _Tables(Export):
@@ -195,7 +189,7 @@ def _check_columns(file: SqliteFile) -> None:
             borders.check_keys(file.path, table, key, keys)
 
 
-def _count(file: SqliteFile, table: str) -> _Counts:
+def _count(file: SqliteFile, table: str) -> _Count:
     """Count one table; a marker has one time."""
     names = ["timestamp"] if table == MARKER else ["start", "end"]
     names += ["counterKind"] if table == MIGRATION else []
@@ -209,7 +203,7 @@ def _count(file: SqliteFile, table: str) -> _Counts:
             start = start[has_end]
         rows, timed = rows + len(is_timed), timed + int(np.count_nonzero(is_timed))
         first += [int(start[is_timed].min())] if is_timed.any() else []
-    return _Counts(min(first, default=None), rows, rows - timed)
+    return min(first, default=None), rows, rows - timed
 
 
 def _process(file: SqliteFile) -> tuple[int | None, str | None]:
@@ -328,10 +322,10 @@ def _origin(
 
 
 def _warnings(
-    database: activities.Database, file: SqliteFile, counts: dict[str, _Counts], timed: set[str]
+    database: activities.Database, file: SqliteFile, counts: dict[str, _Count], timed: set[str]
 ) -> tuple[str, ...]:
     warnings = []
-    if untimed := sum(counts[table].untimed for table in GPU_WORK if table in counts):
+    if untimed := sum(counts[table][2] for table in GPU_WORK if table in counts):
         records = f"{counted(untimed, 'record', 'records')} without times left out"
         warnings.append(f"{records}: when they ran could not be collected")
     counters = [table for k in ("METRIC", "EVENT") if (table := f"{PREFIX}{k}") in file.columns]
@@ -365,8 +359,6 @@ READER: Final = Reader(
     ),
     # In a large database, not all definitions lie in the first pages.
     searches=lambda path: (
-        is_sqlite(path)
-        and STRINGS in (tables := tables_in(path))
-        and any(table.startswith(PREFIX) for table in tables)
+        STRINGS in (tables := tables_in(path)) and any(table.startswith(PREFIX) for table in tables)
     ),
 )

@@ -245,12 +245,6 @@ class SqliteFile:
         )
 
 
-def is_sqlite(path: Path) -> bool:
-    """Whether a file says that it is a SQLite database."""
-    with path.open("rb") as file:
-        return file.read(len(MAGIC)) == MAGIC
-
-
 def open_sqlite(path: Path, kinds: _Kinds = _ANY) -> SqliteFile:
     """Open a SQLite file for reading and see which tables it has.
 
@@ -274,13 +268,15 @@ def open_sqlite(path: Path, kinds: _Kinds = _ANY) -> SqliteFile:
 
 
 def tables_in(path: Path) -> frozenset[str]:
-    """The tables and views of a SQLite file by their names.
+    """The tables and views of a SQLite file by their names; none of a file that is no database.
 
     Raises:
         CorruptFileError: It is cut short or damaged.
         InputError: It cannot be opened, or another program holds it locked.
     """
-    return frozenset(name for (name,) in _unseen(path).rows(_NAMES))
+    with path.open("rb") as file:
+        is_database = file.read(len(MAGIC)) == MAGIC
+    return frozenset(name for (name,) in _unseen(path).rows(_NAMES)) if is_database else frozenset()
 
 
 def _unseen(path: Path) -> SqliteFile:
@@ -359,11 +355,6 @@ class _Steps:
     def taken(self) -> bool:
         """Count the next steps; whether the query ends here."""
         self._left -= _STEPS_AT_ONCE
-        return self.are_used_up
-
-    @property
-    def are_used_up(self) -> bool:
-        """Whether there are none left."""
         return self._left < 0
 
     def pass_on_ctrl_c(self, error: BaseException) -> None:
@@ -372,5 +363,5 @@ class _Steps:
         Raises:
             KeyboardInterrupt: The query was stopped, and not for its number of steps.
         """
-        if _STOPPED in str(error) and not self.are_used_up:
+        if _STOPPED in str(error) and self._left >= 0:
             raise KeyboardInterrupt from error

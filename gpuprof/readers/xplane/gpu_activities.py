@@ -187,7 +187,12 @@ class GpuActivities:
         chosen = self._chosen(MEMCPYS)
         ids, has_id = chosen.column("correlation_id"), chosen.column("has correlation_id")
         named = chosen.names.mapped(_memcpy_kind)
-        kinds = _as_requested(named, ids, has_id.astype(np.bool_), directions)
+        numbers = np.array([_KINDS.index(kind) for kind in named.values], np.int64)[named.codes]
+        # Where a name is vague, the call may tell the kind.
+        for row in np.flatnonzero(named.are(*_VAGUE) & has_id.astype(np.bool_)):
+            if (kind := directions.get(int(ids[row]))) is not None:
+                numbers[row] = _KINDS.index(kind)
+        kinds = coded(_KINDS, numbers)
         device = chosen.column("device_id")
         is_local = kinds.are("DtoD") & (self.devices <= 1)
         return chosen.copies(
@@ -376,14 +381,3 @@ def hip_directions(api_calls: pa.Table) -> dict[int, str]:
     kinds = {name: cuda.hip_call_kind(name) for name in set(names)}
     pairs = zip(ids, map(kinds.get, names), strict=True)
     return {number: kind for number, kind in pairs if number is not None and kind is not None}
-
-
-def _as_requested(
-    kinds: Coded, ids: Integers, has_id: Flags, directions: Mapping[int, str]
-) -> Coded:
-    """The kinds of copies, where they are vague as their calls tell them."""
-    numbers = np.array([_KINDS.index(kind) for kind in kinds.values], np.int64)[kinds.codes]
-    for row in np.flatnonzero(kinds.are(*_VAGUE) & has_id):
-        kind = directions.get(int(ids[row]))
-        numbers[row] = numbers[row] if kind is None else _KINDS.index(kind)
-    return coded(_KINDS, numbers)
