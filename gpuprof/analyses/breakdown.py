@@ -14,7 +14,7 @@ from gpuprof.facts.timeline import (
     TRANSFER,
     timelines,
 )
-from gpuprof.model.analysis import Analysis, ordered, per_file, reads, summed
+from gpuprof.model.analysis import ordered, per_file, reads, summed
 from gpuprof.model.intervals import intersection, together
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, Column, Schema
@@ -121,10 +121,6 @@ def breakdown(profile: Profile) -> pa.Table:
     return _table(rows)
 
 
-ANALYSIS: Final = Analysis(
-    "Where each device's time goes",
-    BREAKDOWN,
-    ("kernels", "memcpys"),
-    breakdown,
-    reads(TIMELINE_READS, KIND_READS),
+ANALYSIS: Final = breakdown.analysis(
+    "Where each device's time goes", reads(TIMELINE_READS, KIND_READS)
 )

@@ -16,7 +16,7 @@ from gpuprof.facts.communication import (
 )
 from gpuprof.facts.links import link_of_collectives
 from gpuprof.facts.timeline import COMPUTE, TIMELINE_READS, timelines
-from gpuprof.model.analysis import Analysis, per_file, reads, summed
+from gpuprof.model.analysis import per_file, reads, summed
 from gpuprof.model.intervals import difference, union
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
@@ -121,11 +121,8 @@ def _table(rows: list[dict[str, Any]]) -> pa.Table:
     return COLLECTIVES.table(rows)
 
 
-ANALYSIS: Final = Analysis(
+ANALYSIS: Final = collectives.analysis(
     "Collectives",
-    COLLECTIVES,
-    ("kernels",),
-    collectives,
     reads(
         TIMELINE_READS,
         COMMUNICATION_READS,

@@ -12,7 +12,7 @@ from gpuprof.facts.launches import launches
 from gpuprof.facts.numbers import UNNAMED, columns_of
 from gpuprof.facts.nvtx import RANGE_READS, Ranges, ranges_of, texts_around
 from gpuprof.facts.timeline import DEVICE_ID, TIMELINE_READS, timelines
-from gpuprof.model.analysis import Analysis, by, per_file, reads
+from gpuprof.model.analysis import by, per_file, reads
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s, Intervals, meeting, union, unions_by_key
 from gpuprof.model.profile import Profile
@@ -201,10 +201,6 @@ def _filling(ranges: Ranges, process: int, low: int, high: int) -> str | None:
     return min(filling)[-1] if filling else None
 
 
-ANALYSIS: Final = Analysis(
-    "Longest pauses",
-    GAPS,
-    ("kernels", "memcpys"),
-    gaps,
-    reads(RANGE_READS, TIMELINE_READS, api_calls="end_ns name_id"),
+ANALYSIS: Final = gaps.analysis(
+    "Longest pauses", reads(RANGE_READS, TIMELINE_READS, api_calls="end_ns name_id")
 )

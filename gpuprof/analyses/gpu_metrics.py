@@ -110,12 +110,8 @@ def gpu_metrics_over_time(profile: Profile) -> pa.Table:
     )
 
 
-ANALYSIS: Final = Analysis(
-    "GPU metrics, as shares of their peaks",
-    GPU_METRIC_MEANS,
-    _NEEDS,
-    gpu_metric_means,
-    reads(METRIC_READS, TIMELINE_READS, STEP_READS),
+ANALYSIS: Final = gpu_metric_means.analysis(
+    "GPU metrics, as shares of their peaks", reads(METRIC_READS, TIMELINE_READS, STEP_READS)
 )
 OVER_TIME_ANALYSIS: Final = Analysis(
     "GPU metrics over time",

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from gpuprof.base.kernel_names import short_name
 from gpuprof.facts.numbers import ByNumber, sums_by_number
-from gpuprof.model.analysis import Analysis, per_file, reads, summed
+from gpuprof.model.analysis import per_file, reads, summed
 from gpuprof.model.derived import UNKNOWN, known
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
@@ -318,10 +318,4 @@ def _row(
     }
 
 
-ANALYSIS: Final = Analysis(
-    "Occupancy of kernels",
-    KERNEL_OCCUPANCY,
-    ("kernels",),
-    kernel_occupancy,
-    READS,
-)
+ANALYSIS: Final = kernel_occupancy.analysis("Occupancy of kernels", READS)

@@ -369,10 +369,6 @@ IN_STEP_ANALYSIS: Final = Analysis(
     lanes_in_step,
     reads(PHASE_READS, TIMELINE_READS),
 )
-RANKS_IN_STEP_ANALYSIS: Final = Analysis(
-    "Ranks in a typical step",
-    RANKS_IN_STEP,
-    ("kernels", "memcpys"),
-    ranks_in_step,
-    reads(PHASE_READS, TIMELINE_READS),
+RANKS_IN_STEP_ANALYSIS: Final = ranks_in_step.analysis(
+    "Ranks in a typical step", reads(PHASE_READS, TIMELINE_READS)
 )

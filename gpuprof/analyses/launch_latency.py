@@ -8,7 +8,7 @@ import pyarrow as pa
 from gpuprof.facts.host_clock import host_clock, launched_ns
 from gpuprof.facts.launches import LAUNCH_READS, launches
 from gpuprof.facts.numbers import groups
-from gpuprof.model.analysis import Analysis, by, per_file
+from gpuprof.model.analysis import by, per_file
 from gpuprof.model.derived import known
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
@@ -77,10 +77,4 @@ def launch_latency(profile: Profile) -> pa.Table:
     return LAUNCH_LATENCY.table(rows)
 
 
-ANALYSIS: Final = Analysis(
-    "Launch latency",
-    LAUNCH_LATENCY,
-    ("api_calls", "kernels"),
-    launch_latency,
-    LAUNCH_READS,
-)
+ANALYSIS: Final = launch_latency.analysis("Launch latency", LAUNCH_READS)

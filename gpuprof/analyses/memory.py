@@ -262,12 +262,8 @@ def memory_over_time(profile: Profile) -> pa.Table:
     return MEMORY_OVER_TIME.table(rows)
 
 
-ANALYSIS: Final = Analysis(
-    "Memory by device",
-    MEMORY,
-    ("memory_events",),
-    memory,
-    reads(_EVENT_READS, RANGE_READS, PHASE_READS, devices=" ".join(_CAPACITY)),
+ANALYSIS: Final = memory.analysis(
+    "Memory by device", reads(_EVENT_READS, RANGE_READS, PHASE_READS, devices=" ".join(_CAPACITY))
 )
 OVER_TIME_ANALYSIS: Final = Analysis(
     "Memory over time",

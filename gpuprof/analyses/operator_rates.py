@@ -12,7 +12,7 @@ from gpuprof.base.gpu_models import gpu_named
 from gpuprof.base.units import NS_PER_S
 from gpuprof.facts.numbers import groups
 from gpuprof.facts.operator_calls import OPERATOR_READS, gpu_models, operator_calls
-from gpuprof.model.analysis import Analysis, per_file, summed
+from gpuprof.model.analysis import per_file, summed
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
 
@@ -126,10 +126,4 @@ def _rates(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-ANALYSIS: Final = Analysis(
-    "Operators beside the peaks of their GPU",
-    OPERATOR_RATES,
-    ("nvtx_ranges", "api_calls", "kernels"),
-    operator_rates,
-    OPERATOR_READS,
-)
+ANALYSIS: Final = operator_rates.analysis("Operators beside the peaks of their GPU", OPERATOR_READS)

@@ -9,7 +9,7 @@ from gpuprof.facts.numbers import Numbers, groups, sums_by_number
 from gpuprof.facts.pause_causes import CAUSE_READS, SHORT, Label, Pieces, pieces_of, pieces_on
 from gpuprof.facts.pauses import Pauses, pauses_of
 from gpuprof.facts.timeline import DEVICE_ID, DeviceTimeline, timelines
-from gpuprof.model.analysis import Analysis, by, per_file
+from gpuprof.model.analysis import by, per_file
 from gpuprof.model.intervals import Int64s, covered_within
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema, instant_column
@@ -45,13 +45,10 @@ PAUSES: Final = Schema(
 _MOST_DETAILS: Final = 10
 
 
-_NEEDS: Final = ("kernels", "memcpys", "api_calls")
-
-
 @per_file(
     PAUSES,
     by(device_id="ascending", total_ns="descending", cause="ascending", detail="ascending"),
-    needs=_NEEDS,
+    needs=("kernels", "memcpys", "api_calls"),
     device_texts=("detail",),
 )
 def pauses(profile: Profile) -> pa.Table:
@@ -129,10 +126,4 @@ def _row(device: DeviceTimeline, label: Label, sums: Int64s, starts: Int64s) -> 
     }
 
 
-ANALYSIS: Final = Analysis(
-    "Why devices paused",
-    PAUSES,
-    _NEEDS,
-    pauses,
-    CAUSE_READS,
-)
+ANALYSIS: Final = pauses.analysis("Why devices paused", CAUSE_READS)

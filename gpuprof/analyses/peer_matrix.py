@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -22,7 +23,7 @@ from gpuprof.facts.links import link_between
 from gpuprof.facts.moves import kernel_ns
 from gpuprof.facts.numbers import groups
 from gpuprof.facts.timeline import TIMELINE_READS
-from gpuprof.model.analysis import Analysis, ordered, per_file, summed
+from gpuprof.model.analysis import ordered, per_file, summed
 from gpuprof.model.derived import HOST, UNKNOWN, known
 from gpuprof.model.intervals import Intervals
 from gpuprof.model.profile import Profile
@@ -163,13 +164,7 @@ def faster_than_links(profile: Profile) -> list[dict[str, Any]]:
     ]
 
 
-ANALYSIS: Final = Analysis(
-    "Transfers by device pair",
-    PEER_MATRIX,
-    ("memcpys", "kernels"),
-    peer_matrix,
-    TIMELINE_READS,
-)
+ANALYSIS: Final = peer_matrix.analysis("Transfers by device pair", TIMELINE_READS)
 
 
 # Of fewer routes none is an outlier.
@@ -286,11 +281,6 @@ def _slow(routes: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             yield row | figures | {"lost_ns": round(row["total_ns"] * (1 - ratio))}
 
 
-SLOW_LINKS_ANALYSIS: Final = Analysis(
-    "Slow links",
-    SLOW_LINKS,
-    ANALYSIS.needs,
-    slow_links,
-    ANALYSIS.reads,
-    of_files=ANALYSIS.of_files,
+SLOW_LINKS_ANALYSIS: Final = replace(
+    ANALYSIS, title="Slow links", schema=SLOW_LINKS, run=slow_links
 )

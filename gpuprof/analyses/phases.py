@@ -8,7 +8,7 @@ from gpuprof.base.statistics import step_interval
 from gpuprof.facts.phases import PHASE_READS, PhaseSteps, per_step, steps_in_part
 from gpuprof.facts.step_times import parts_of_median
 from gpuprof.facts.timeline import TIMELINE_READS, timelines
-from gpuprof.model.analysis import Analysis, per_file, reads
+from gpuprof.model.analysis import per_file, reads
 from gpuprof.model.derived import known
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import INT, TEXT, Column, Schema, instant_column, process_column
@@ -150,10 +150,6 @@ def _summary(steps: PhaseSteps) -> dict[str, Any]:
     }
 
 
-ANALYSIS: Final = Analysis(
-    "What a step takes in each phase",
-    PHASES,
-    ("kernels", "memcpys"),
-    phases_table,
-    reads(PHASE_READS, TIMELINE_READS),
+ANALYSIS: Final = phases_table.analysis(
+    "What a step takes in each phase", reads(PHASE_READS, TIMELINE_READS)
 )

@@ -18,8 +18,8 @@ from gpuprof.facts.numbers import Numbers, pieces, sums_by_number
 from gpuprof.facts.nvtx import NO_RANGE, RANGE_READS, START_END, Ranges, by_pattern, ranges_of
 from gpuprof.facts.range_launches import families, holding, launches_within, merged_by_label
 from gpuprof.facts.timeline import COMPUTE, TRANSFER
-from gpuprof.model.analysis import Analysis, per_file, summed
 from gpuprof.model.analysis import ordered as in_order
+from gpuprof.model.analysis import per_file, summed
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import INT, OPERATION, TEXT, Column, Schema
@@ -204,10 +204,4 @@ def _measures(profile: Profile, work: Activities) -> dict[int, dict[str, _Measur
     }
 
 
-ANALYSIS: Final = Analysis(
-    "GPU work by NVTX range, annotation or operation",
-    RANGES,
-    ("nvtx_ranges", "api_calls", "kernels", "memcpys"),
-    ranges,
-    RANGE_READS,
-)
+ANALYSIS: Final = ranges.analysis("GPU work by NVTX range, annotation or operation", RANGE_READS)

@@ -6,6 +6,7 @@ compared step by step.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -335,13 +336,8 @@ def rank_quantiles(profile: Profile) -> pa.Table:
     return RANK_QUANTILES.table(rows)
 
 
-QUANTILES_ANALYSIS: Final = Analysis(
-    "Spread between ranks",
-    RANK_QUANTILES,
-    ANALYSIS.needs,
-    rank_quantiles,
-    ANALYSIS.reads,
-    of_files=ANALYSIS.of_files,
+QUANTILES_ANALYSIS: Final = replace(
+    ANALYSIS, title="Spread between ranks", schema=RANK_QUANTILES, run=rank_quantiles
 )
 
 
@@ -420,11 +416,6 @@ def rank_groups(profile: Profile) -> pa.Table:
     return RANK_GROUPS.table(rows)
 
 
-GROUPS_ANALYSIS: Final = Analysis(
-    "Ranks that behave alike",
-    RANK_GROUPS,
-    ANALYSIS.needs,
-    rank_groups,
-    ANALYSIS.reads,
-    of_files=ANALYSIS.of_files,
+GROUPS_ANALYSIS: Final = replace(
+    ANALYSIS, title="Ranks that behave alike", schema=RANK_GROUPS, run=rank_groups
 )

@@ -19,7 +19,7 @@ from gpuprof.facts.operator_calls import (
     operator_calls,
 )
 from gpuprof.facts.phases import PHASE_READS, steps_in_part
-from gpuprof.model.analysis import Analysis, by, per_file, reads
+from gpuprof.model.analysis import by, per_file, reads
 from gpuprof.model.derived import known
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
@@ -128,10 +128,6 @@ def _figures(
     return figures
 
 
-ANALYSIS: Final = Analysis(
-    "FLOPs of steps beside the peak of their GPU",
-    STEP_FLOPS,
-    ("nvtx_ranges", "api_calls", "kernels"),
-    step_flops,
-    reads(OPERATOR_READS, PHASE_READS),
+ANALYSIS: Final = step_flops.analysis(
+    "FLOPs of steps beside the peak of their GPU", reads(OPERATOR_READS, PHASE_READS)
 )

@@ -9,7 +9,7 @@ from gpuprof.analyses.breakdown import BREAKDOWN, LAYER_NAMES
 from gpuprof.facts.phases import PHASE_READS, PhaseSteps, phases, steps_in_part
 from gpuprof.facts.step_kinds import CUT, SAMPLE, WARM_UP
 from gpuprof.facts.timeline import TIMELINE_READS, DeviceTimeline, timelines
-from gpuprof.model.analysis import Analysis, by, per_file, reads
+from gpuprof.model.analysis import by, per_file, reads
 from gpuprof.model.derived import known
 from gpuprof.model.intervals import covered_within
 from gpuprof.model.profile import Profile
@@ -141,10 +141,4 @@ def _rows(
     return rows
 
 
-ANALYSIS: Final = Analysis(
-    "Time of each training step",
-    STEPS,
-    ("kernels", "memcpys"),
-    steps,
-    reads(PHASE_READS, TIMELINE_READS),
-)
+ANALYSIS: Final = steps.analysis("Time of each training step", reads(PHASE_READS, TIMELINE_READS))

@@ -8,7 +8,7 @@ import pyarrow as pa
 from gpuprof.base.cuda import is_waiting
 from gpuprof.facts.durations import figures
 from gpuprof.facts.numbers import columns_of, groups, rows_named
-from gpuprof.model.analysis import Analysis, by, per_file, reads
+from gpuprof.model.analysis import by, per_file, reads
 from gpuprof.model.derived import known
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema, process_column
@@ -64,10 +64,7 @@ def synchronising_calls(profile: Profile) -> pa.Table:
     return SYNCHRONISING_CALLS.table(rows)
 
 
-ANALYSIS: Final = Analysis(
+ANALYSIS: Final = synchronising_calls.analysis(
     "Calls that wait for a device",
-    SYNCHRONISING_CALLS,
-    ("api_calls",),
-    synchronising_calls,
     reads(api_calls="start_ns end_ns name name_id process_id is_waiting"),
 )

@@ -6,6 +6,7 @@ took on the clock (see `breakdown` for that). Shares are recomputed from times.
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -394,12 +395,6 @@ def merged_runs(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return merged
 
 
-TOP_ANALYSIS: Final = Analysis(
-    "Costliest activities",
-    TOP_ACTIVITIES,
-    (),
-    top_activities,
-    reads(SUM_READS, COPY_READS),
-    needs_any_of=TABLES,
-    of_files=ANALYSIS.of_files,
+TOP_ANALYSIS: Final = replace(
+    ANALYSIS, title="Costliest activities", schema=TOP_ACTIVITIES, run=top_activities
 )

@@ -172,13 +172,7 @@ def utilisation_over_time(profile: Profile) -> pa.Table:
     return UTILISATION_OVER_TIME.table(rows)
 
 
-ANALYSIS: Final = Analysis(
-    "Utilisation",
-    UTILISATION,
-    ("kernels", "memcpys"),
-    utilisation,
-    reads(TIMELINE_READS, HOST_READS),
-)
+ANALYSIS: Final = utilisation.analysis("Utilisation", reads(TIMELINE_READS, HOST_READS))
 OVER_TIME_ANALYSIS: Final = Analysis(
     "Utilisation over time",
     UTILISATION_OVER_TIME,

@@ -63,6 +63,10 @@ class PerFile:
         """The table of a recording."""
         return self.of_file(profile) if profile.job is None else profile.job.rows(self, profile)
 
+    def analysis(self, title: str, read: Reads, **further: Any) -> "Analysis":
+        """The question that it answers; ``further`` are other fields of `Analysis` by name."""
+        return Analysis(title, self.schema, self.needs, self, read, **further)
+
     def of(self, profile: Profile, place: int) -> pa.Table:
         """The table of one file of a job, which has this place in it."""
         names = [name for name in self.schema.columns if name != FILE_PLACE]
