@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from gpuprof.analyses.collective_waits import say_delay
+from gpuprof.analyses.collectives import say_delay
 from gpuprof.base.statistics import median
 from gpuprof.base.units import counted, listed, say_bytes, say_ns, say_ratio, say_share
 from gpuprof.facts.collective_parts import PARTS_READS, PartTimes, collective_parts, part_times

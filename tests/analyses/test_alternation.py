@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from strategies import instants
 from strategies import rows as drawn
 
-from gpuprof.analyses.alternation import alternation
+from gpuprof.analyses.avoidable_copies import alternation
 
 NAMES = ("src", "dst", "there", "back", "turns", "total_ns", "bytes")
 

@@ -10,7 +10,7 @@ from collective_jobs import GATHER, GEMM, REDUCE, US, Job
 from drawing import draw
 
 import gpuprof
-from gpuprof.analyses.collective_waits import collective_waits
+from gpuprof.analyses.collectives import collective_waits
 from gpuprof.facts.collective_parts import NO_INSTANCE, collective_parts, part_times
 from gpuprof.facts.last_ranks import last_ranks
 from gpuprof.model.selection import Selection

@@ -3,10 +3,7 @@
 import pytest
 from drawing import draw, stepped
 
-from gpuprof.analyses.gpu_metrics import (
-    gpu_metric_means,
-    gpu_metrics_over_time,
-)
+from gpuprof.analyses.samples import gpu_metric_means, gpu_metrics_over_time
 from gpuprof.base.errors import EmptyRecordingError
 from gpuprof.facts.parts import RecordingPart, part_of
 from gpuprof.model.selection import Selection

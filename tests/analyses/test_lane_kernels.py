@@ -1,8 +1,8 @@
 import pytest
 from drawing import draw
 
-from gpuprof.analyses import lane_kernels as lane_kernels_module
-from gpuprof.analyses.lane_kernels import lane_kernels
+from gpuprof.analyses import lane_details as lane_kernels_module
+from gpuprof.analyses.lane_details import lane_kernels
 from gpuprof.analyses.lanes import typical_step
 from gpuprof.model.selection import Selection
 

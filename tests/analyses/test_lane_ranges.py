@@ -2,8 +2,8 @@ import pytest
 from drawing import draw
 from drawn_jobs import job
 
-from gpuprof.analyses import lane_ranges as lane_ranges_module
-from gpuprof.analyses.lane_ranges import lane_ranges
+from gpuprof.analyses import lane_details as lane_ranges_module
+from gpuprof.analyses.lane_details import lane_ranges
 from gpuprof.model.selection import Selection
 
 

@@ -7,8 +7,8 @@ from commands import gpuprof as command
 from drawing import draw
 
 import gpuprof
-from gpuprof.analyses.monitoring import marked_epochs
 from gpuprof.analyses.reports import report
+from gpuprof.analyses.samples import marked_epochs
 from gpuprof.analyses.trace_notes import overheads
 from gpuprof.base.manifest import Manifest, finish_manifest
 from gpuprof.model import schema

@@ -7,9 +7,8 @@ import pytest
 from commands import gpuprof
 from drawing import draw
 
-from gpuprof.analyses.phases import phases_table
 from gpuprof.analyses.reports import report
-from gpuprof.analyses.steps import steps
+from gpuprof.analyses.steps import phases_table, steps
 from gpuprof.model.selection import Selection
 from gpuprof.readers.gpuprof.write_gpuprof_file import write
 

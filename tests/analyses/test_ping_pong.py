@@ -8,7 +8,7 @@ from drawing import copied, draw
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuprof.analyses.ping_pong import ping_pong
+from gpuprof.analyses.avoidable_copies import ping_pong
 
 KIB = 1024
 

@@ -7,7 +7,7 @@ from commands import ROOT, gpuprof
 from tensorflow_recording import manifest, needs_tensorflow, record, recorded
 from tensorflow_runs import copy, document, flowing, graphs, written
 
-from gpuprof.analyses.alternation import alternation
+from gpuprof.analyses.avoidable_copies import alternation
 from gpuprof.analyses.placement import placement, placement_hints
 from gpuprof.analyses.tensor_transfers import per_step, tensor_transfers
 from gpuprof.facts.dataflow import dataflow

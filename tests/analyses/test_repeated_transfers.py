@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from drawing import draw
 
-from gpuprof.analyses.repeated_transfers import repeated_transfers
+from gpuprof.analyses.avoidable_copies import repeated_transfers
 from gpuprof.model.selection import Selection
 
 STEP = 100

@@ -5,7 +5,7 @@ import json
 import pytest
 from recordings import kernel, trace
 
-from gpuprof.analyses.step_flops import step_flops
+from gpuprof.analyses.operator_rates import step_flops
 
 A100 = {"device_id": 0, "name": "NVIDIA A100-SXM4-40GB"}
 FLOPS = 2 * 1024**3

@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import MOVES, PROCESSES, ends_of, instants, painted, rows
 
-from gpuprof.analyses.gaps import gaps
-from gpuprof.analyses.launch_latency import launch_latency
-from gpuprof.analyses.synchronising_calls import synchronising_calls
-from gpuprof.analyses.utilisation import utilisation, utilisation_over_time
+from gpuprof.analyses.api_calls import launch_latency, synchronising_calls
+from gpuprof.analyses.breakdown import utilisation, utilisation_over_time
+from gpuprof.analyses.pauses import gaps
 from gpuprof.model.selection import Selection
 
 ON_1 = {"device_id": 1}

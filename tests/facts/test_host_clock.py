@@ -5,11 +5,10 @@ from pathlib import Path
 import pytest
 from drawing import draw
 
-from gpuprof.analyses.gaps import gaps
-from gpuprof.analyses.launch_latency import launch_latency
-from gpuprof.analyses.pauses import pauses
+from gpuprof.analyses.api_calls import launch_latency
+from gpuprof.analyses.breakdown import utilisation
+from gpuprof.analyses.pauses import gaps, pauses
 from gpuprof.analyses.reports import report
-from gpuprof.analyses.utilisation import utilisation
 from gpuprof.facts.host_clock import host_clock
 from gpuprof.findings.causes import UNKNOWN_WIN
 from gpuprof.findings.findings import findings

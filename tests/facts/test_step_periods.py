@@ -4,8 +4,8 @@ import pytest
 from drawing import draw, stepped
 from drawn_program import Program
 
-from gpuprof.analyses.phases import phases_table
-from gpuprof.analyses.repeated_transfers import repeated_transfers
+from gpuprof.analyses.avoidable_copies import repeated_transfers
+from gpuprof.analyses.steps import phases_table
 from gpuprof.analyses.trace_notes import step_notes
 from gpuprof.comparisons import comparison
 from gpuprof.comparisons.gate import checks, parse

@@ -10,10 +10,9 @@ from commands import DUAL, ROOT
 from drawing import draw
 
 from gpuprof.analyses import all_analyses
-from gpuprof.analyses.gaps import GAPS
-from gpuprof.analyses.ping_pong import PING_PONG
+from gpuprof.analyses.avoidable_copies import PING_PONG, REPEATED_TRANSFERS
+from gpuprof.analyses.pauses import GAPS
 from gpuprof.analyses.ranges import RANGES
-from gpuprof.analyses.repeated_transfers import REPEATED_TRANSFERS
 from gpuprof.analyses.reports import Report
 from gpuprof.analyses.totals import TOTALS
 from gpuprof.analyses.transfers import TRANSFERS

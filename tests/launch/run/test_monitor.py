@@ -14,7 +14,7 @@ from commands import ROOT, gpuprof
 from recorded_runs import record, script
 
 from gpuprof import read_profile
-from gpuprof.analyses.monitoring import monitoring as summed
+from gpuprof.analyses.samples import monitoring as summed
 from gpuprof.launch.run import monitor
 from gpuprof.launch.run.gpus import gpus
 from gpuprof.model.origin import Origin

@@ -4,8 +4,8 @@ import pytest
 import rocm
 from recording_checks import rows
 
+from gpuprof.analyses.api_calls import synchronising_calls
 from gpuprof.analyses.collectives import collectives
-from gpuprof.analyses.synchronising_calls import synchronising_calls
 from gpuprof.analyses.totals import totals
 from gpuprof.readers import find_reader, read_profile
 

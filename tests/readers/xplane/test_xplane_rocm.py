@@ -8,7 +8,7 @@ import pytest
 from recording_checks import rows
 from test_xplane import KERNEL, Plane, written
 
-from gpuprof.analyses.launch_latency import launch_latency
+from gpuprof.analyses.api_calls import launch_latency
 from gpuprof.readers import find_reader, read_profile
 
 COPIES, KERNELS = 53, 25
