@@ -115,7 +115,7 @@ _BASELINE_COMMANDS: Final = (
 )
 _COMMANDS: Final = (
     Command(
-        *("demo", "demonstration:demo", "install"),
+        *("demo", "help:demo", "install"),
         """Write two small recordings and try gpuprof on them.
 
         FOLDER, gpuprof-demo by default, gets recordings of one model on two GPUs that copy to each

@@ -35,8 +35,7 @@ from gpuprof.readers.input_format import Reader
 from gpuprof.readers.inputs import check_unchanged, stamp
 from gpuprof.readers.nsys import export
 from gpuprof.readers.nsys.export import CANNOT, GIVES
-from gpuprof.readers.nsys_report.file import HEAD, Report
-from gpuprof.readers.nsys_report.layout import OF_CALLS
+from gpuprof.readers.nsys_report.file import HEAD, OF_CALLS, Report
 from gpuprof.readers.nsys_report.report_tables import ReportTables
 from gpuprof.readers.nsys_report.survey import Survey, survey_of
 

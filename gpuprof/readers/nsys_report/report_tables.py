@@ -24,8 +24,7 @@ from gpuprof.readers.nsys import export_schema
 from gpuprof.readers.nsys.columns import Export
 from gpuprof.readers.nsys.export import SETTINGS, SYSTEM
 from gpuprof.readers.nsys.export_schema import NVTX
-from gpuprof.readers.nsys_report.file import Report
-from gpuprof.readers.nsys_report.layout import (
+from gpuprof.readers.nsys_report.file import (
     CALLS,
     LAYOUT,
     MPI,
@@ -34,6 +33,7 @@ from gpuprof.readers.nsys_report.layout import (
     PROCESSES,
     PUSH_POP,
     START_END,
+    Report,
 )
 from gpuprof.readers.nsys_report.survey import Columns, Flags, Survey, bits
 

@@ -12,8 +12,7 @@ from gpuprof.base.units import counted
 from gpuprof.native import nsys_reports
 from gpuprof.native.nsys_reports import NO_VALUE, Int64s, Layout, ReportError
 from gpuprof.readers.nsys.export_schema import DIAGNOSTICS, KERNEL, MEMSET, NVTX, TIMED
-from gpuprof.readers.nsys_report.file import Report, agree
-from gpuprof.readers.nsys_report.layout import (
+from gpuprof.readers.nsys_report.file import (
     CALLS,
     CUDA,
     DOMAIN_CREATED,
@@ -23,6 +22,8 @@ from gpuprof.readers.nsys_report.layout import (
     OS,
     PROCESSES,
     PUSH_POP,
+    Report,
+    agree,
 )
 
 Columns = Mapping[str, Int64s]

@@ -27,8 +27,8 @@ from gpuprof.readers.nsys_stats.blocks import (
     kind,
 )
 from gpuprof.readers.nsys_stats.numerals import durations, numbers, scaled, sizes, styles, times
+from gpuprof.readers.nsys_stats.report_text import Scan
 from gpuprof.readers.nsys_stats.rows import Row, summary_rows
-from gpuprof.readers.nsys_stats.scan import Scan
 
 _DEVICE: Final = re.compile(r"\(([0-9]{1,18})\)$")
 _COUNTS: Final = {

@@ -19,8 +19,7 @@ from gpuprof.native import nsys_reports
 from gpuprof.native.nsys_reports import ReportError
 from gpuprof.readers import read_profile
 from gpuprof.readers.nsys_report import reader
-from gpuprof.readers.nsys_report.file import Report
-from gpuprof.readers.nsys_report.layout import LAYOUT
+from gpuprof.readers.nsys_report.file import LAYOUT, Report
 
 SHARED = Path(__file__).parents[4] / "shared"
 # One is a database with the suffix of a report.
