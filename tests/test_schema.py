@@ -2,7 +2,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from gpuprof.model import bounds, schema
+from gpuprof.model import borders, schema
 
 
 def test_an_empty_table_has_all_columns():
@@ -128,7 +128,7 @@ SOUND = {"start_ns": -1, "end_ns": 2, "size": 5, "mean": 0.5, "name": "x", "kind
 def test_the_first_cell_that_cannot_be_is_named(cells, fault, form):
     table = BOUNDED.table([SOUND, SOUND, SOUND | cells, SOUND | cells])
 
-    assert bounds.fault(BOUNDED, _as(form, table)) == fault
+    assert borders.fault(BOUNDED, _as(form, table)) == fault
 
 
 def _as(form, table):
@@ -146,7 +146,7 @@ def test_what_lasts_longer_than_any_activity_is_named():
     rows = [{"start_ns": 0, "end_ns": end, "name": "k"} for end in (1 << 50, (1 << 50) + 1)]
 
     assert (
-        bounds.fault(schema.KERNELS, schema.KERNELS.table(rows)) == "row 2 lasts more than 13 days"
+        borders.fault(schema.KERNELS, schema.KERNELS.table(rows)) == "row 2 lasts more than 13 days"
     )
 
 
@@ -154,20 +154,20 @@ def test_what_lasts_longer_than_any_activity_is_named():
 def test_a_time_that_cannot_be_is_named_but_not_one_that_is_unknown(seconds):
     rows = [{"epoch": 0, "seconds": None}, {"epoch": 1, "seconds": seconds}]
 
-    fault = bounds.fault(schema.EPOCHS, schema.EPOCHS.table(rows))
+    fault = borders.fault(schema.EPOCHS, schema.EPOCHS.table(rows))
     assert fault == f"column seconds holds {seconds} in row 2"
 
 
 def test_rows_are_counted_on_from_those_before():
     table = BOUNDED.table([SOUND | {"size": -1}])
 
-    assert bounds.fault(BOUNDED, table, 1000) == "column size holds -1 in row 1,001"
+    assert borders.fault(BOUNDED, table, 1000) == "column size holds -1 in row 1,001"
 
 
 def test_what_stands_in_the_place_of_a_missing_value_is_not_looked_at():
     sizes = pa.array([5, -1], mask=np.array([False, True]))
 
-    assert bounds.fault(BOUNDED, pa.table({"size": sizes})) is None
+    assert borders.fault(BOUNDED, pa.table({"size": sizes})) is None
 
 
 @pytest.mark.parametrize("table", schema.TABLES, ids=lambda table: table.name)

@@ -20,7 +20,7 @@ from gpuprof.base import machine, startup
 from gpuprof.base.errors import ROOM, CorruptFileError, InputError, MissingTableError
 from gpuprof.base.machine import SecondThread
 from gpuprof.model import schema
-from gpuprof.model.bounds import BeyondBoundsError
+from gpuprof.model.borders import BeyondBoundsError
 from gpuprof.model.origin import Origin
 from gpuprof.model.selection import EVERYTHING, Selection
 from gpuprof.model.table import NO_TEXTS, Table, in_memory

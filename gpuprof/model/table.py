@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.model.arrow_values import CODED_TEXTS, as_arrow, values
-from gpuprof.model.bounds import check, check_bounds, fault
+from gpuprof.model.borders import check_bounds, check_values, fault
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.schema import LONGEST_NS, TEXT, Column, Schema
 from gpuprof.model.selection import ENDS, EVERYTHING, Selection
@@ -270,7 +270,7 @@ class Table:
                     columns = {name: column.take(rows) for name, column in columns.items()}
                     has_all_rows = False
                 for name in unchecked:
-                    check(spec.get(name), columns[name])
+                    check_values(spec.get(name), columns[name])
                 if _END in unchecked:
                     durations = columns[_END].numbers - columns[_START].numbers
                     check_bounds(durations, 0, LONGEST_NS)

@@ -20,7 +20,7 @@ from gpuprof.base.errors import (
 )
 from gpuprof.base.machine import in_turn
 from gpuprof.base.units import counted
-from gpuprof.model import borders, bounds, schema
+from gpuprof.model import borders, schema
 from gpuprof.model.profile import Profile, UnreadFiles
 from gpuprof.readers import inputs, sections
 from gpuprof.readers.common import gunzip
@@ -206,7 +206,7 @@ def _read_by(reader: Reader, path: Path) -> Profile:
     for name, rows in profile.sources.items():
         if not isinstance(rows, pa.Table) or not rows.num_rows:
             continue
-        if (fault := bounds.fault(schema.BY_NAME[name], rows)) is not None:
+        if (fault := borders.fault(schema.BY_NAME[name], rows)) is not None:
             msg = f"{profile.origin.source}, table {name}: {fault}"
             raise CorruptFileError(msg, borders.HINT)
     return profile

@@ -29,7 +29,7 @@ from nsys_export import KERNEL, MEMCPY, export, kernel, memcpy
 import gpuprof
 from recordings import copy, trace
 from gpuprof.analyses import reports
-from gpuprof.model import bounds, schema
+from gpuprof.model import borders, schema
 from gpuprof.analyses import ANALYSES, LONG, analysis_named
 from gpuprof.show.archive import pack
 from gpuprof.base.errors import GpuprofError
@@ -186,7 +186,7 @@ def _use(profile, folder):
     report = reports.report(profile, NAMES)
     for name, table in report.tables.items():
         if table is not None:
-            fault = bounds.fault(analysis_named(name).schema, table)
+            fault = borders.fault(analysis_named(name).schema, table)
             # A slice of a recording may last as long as any two of its activities are apart.
             assert fault is None or "13 days" in fault, f"{name}: {fault}"
     for renderer in ("terminal", "markdown", "csv", "json"):
