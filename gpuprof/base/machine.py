@@ -18,6 +18,11 @@ _PRIVATE: Final = ("RssAnon:", "RssShmem:")
 _PEAK: Final = "VmHWM:"
 # How many processes share the machine; unset for one.
 PROCESSES: Final = "GPUPROF_PROCESSES"
+# Beyond four, threads wait for memory.
+_MOST_THREADS: Final = 4
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+Task = Callable[[], object]
 
 
 def process_count() -> int:
@@ -77,9 +82,6 @@ def _fields(process_id: int | str) -> dict[str, int]:
     return {name: int(kibibytes) * 1024 for name, kibibytes, _ in sizes}
 
 
-Task = Callable[[], object]
-
-
 class SecondThread:
     """Does one task after another; it runs while there are any.
 
@@ -121,12 +123,6 @@ class SecondThread:
                 task = self._tasks.popleft()
             with suppress(BaseException):  # Ctrl-C is for the main thread
                 task()
-
-
-# Beyond four, threads wait for memory.
-_MOST_THREADS: Final = 4
-_Item = TypeVar("_Item")
-_Result = TypeVar("_Result")
 
 
 def in_turn(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:

@@ -43,6 +43,13 @@ _UNPACKED: Final = "run"
 _OF_RANK: Final = re.compile(r"-rank\d+-")
 # Any other number is not nanoseconds since 1970.
 _TIMES_NS: Final = range(1 << 62)
+Row = dict[str, Any]
+_READ: Final[Mapping[str, Callable[[object], Any]]] = {
+    schema.INT: integer,
+    schema.FLOAT: number,
+    schema.TEXT: text,
+    schema.FLAG: lambda value: value if isinstance(value, bool) else None,
+}
 
 
 def read(path: Path) -> Profile:
@@ -210,29 +217,6 @@ def samples(
     ])  # fmt: skip
 
 
-READER: Final = Reader(
-    name="run",
-    title="a folder that `gpuprof record` made, or the file that `gpuprof pack` made of it",
-    versions="manifest version 1",
-    gives=("epochs", "monitor"),
-    cannot="",
-    read=read,
-    recognises=is_packed_run,
-    recognises_folder=is_run,
-)
-
-
-Row = dict[str, Any]
-
-
-_READ: Final[Mapping[str, Callable[[object], Any]]] = {
-    schema.INT: integer,
-    schema.FLOAT: number,
-    schema.TEXT: text,
-    schema.FLAG: lambda value: value if isinstance(value, bool) else None,
-}
-
-
 def typed(table: schema.Schema, rows: object) -> list[Row]:
     """Rows with the columns of a table; null where a value is absent or of no such type.
 
@@ -246,3 +230,15 @@ def typed(table: schema.Schema, rows: object) -> list[Row]:
         {name: _READ[column.dtype](row.get(name)) for name, column in table.columns.items()}
         for row in rows
     ]
+
+
+READER: Final = Reader(
+    name="run",
+    title="a folder that `gpuprof record` made, or the file that `gpuprof pack` made of it",
+    versions="manifest version 1",
+    gives=("epochs", "monitor"),
+    cannot="",
+    read=read,
+    recognises=is_packed_run,
+    recognises_folder=is_run,
+)

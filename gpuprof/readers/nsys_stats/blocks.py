@@ -14,6 +14,8 @@ from gpuprof.base import cuda
 from gpuprof.model.words import narrowed
 from gpuprof.readers.common.compact_columns import Lexicon, coded, listed
 
+# Other reports have the same columns, so that names tell: cudaMalloc, cuMemAlloc_v2.
+API_NAME: Final = re.compile(r"^cu(?:da)?[A-Z]")
 # "Avg (ns)" is the column Avg in ns; "Time(%)" of old versions has no blank.
 _HEADER: Final = re.compile(r"^(?P<base>.*?)\s*(?:\((?P<unit>[A-Za-z%/]{1,8})\))?$")
 _BASES: Final = {
@@ -194,10 +196,6 @@ def _column_name(heading: str) -> tuple[str, str | None]:
     match = _HEADER.search(words)
     base, unit = (match["base"], match["unit"]) if match else (words, None)
     return _BASES.get(base, base), _UNITS.get(unit, unit) if unit else None
-
-
-# Other reports have the same columns, so that names tell: cudaMalloc, cuMemAlloc_v2.
-API_NAME: Final = re.compile(r"^cu(?:da)?[A-Z]")
 
 
 # The tables of one recording by their kind.

@@ -19,11 +19,12 @@ from gpuprof.model.profile import Profile
 from gpuprof.readers.common import gunzip
 from gpuprof.readers.input_format import Reader
 from gpuprof.readers.nsys_stats.blocks import Block, FaultError, ReportTitle
-from gpuprof.readers.nsys_stats.markup import html_block, json_block
 from gpuprof.readers.nsys_stats.text_tables import (
     box_block,
     column_block,
     csv_block,
+    html_block,
+    json_block,
     line_end,
     text,
 )

@@ -1,16 +1,24 @@
-"""Tables of text: ``--format column`` (a row of dashes), ``table`` (boxes), ``csv`` and ``tsv``."""
+"""Tables in every format of `nsys stats`, found in text.
+
+``--format column`` (a row of dashes) and ``table`` (boxes) are for people; ``csv``, ``tsv``,
+``json``, ``hdoc`` and ``htable`` for programs. The last three are decoded some rows at a time: as
+Python's objects a table takes many times its text.
+"""
 
 import csv
 import itertools
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from html import unescape
 from operator import itemgetter
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
+from gpuprof.base import cuda, json_input
 from gpuprof.readers.nsys_stats.blocks import Block, Cells, FaultError, is_heading
 
 _CSV_END: Final = re.compile(rb"\n[ \t]*(?=\n|\Z)|\n(?=Processing \[|SKIPPED: |NOTICE: )")
@@ -20,6 +28,20 @@ _BLANK_LINE: Final = re.compile(rb"\n[ \t]*(?=\n|\Z)")
 _ROW: Final = re.compile(r"^\s*[\d.,']+%?\s+[\d.,']+(?:\s|$)")
 _PIECE_BYTES: Final = 1 << 18
 _BOX_END: Final = re.compile(rb"\n(?![ \t]*[|+])")
+# Longer than any row, and short beside a large file.
+_WINDOW_BYTES: Final = 1 << 18
+_COMMA: Final = re.compile(r"\s*,\s*")
+_AFTER_ROW: Final = re.compile(rb"\s*([,\]])\s*")
+# Columns of numbers that no sum is made of.
+_OPTIONAL: Final = re.compile(
+    r"^(?:Time|Avg|Average|Med|Min|Minimum|Max|Maximum|StdDev|Corr?I[dD]|Grd|Blk|Reg/Trd|StcSMem"
+    r"|DymSMem|Throughput|Ctx|Strm)"
+)
+_NUMBER: Final = re.compile(r"^\s*[-+]?\d[\d.,eE+-]*\s*%?$")
+_HTML_ROW: Final = b"<tr"
+_HTML_CELL: Final = re.compile(r"<t[dh]\b[^>]*>(.*?)(?=</t[dh]>|<t[dh]\b|\Z)", re.DOTALL)
+_TAG: Final = re.compile(r"</?[A-Za-z][^>]*>")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 _Row = tuple[str, ...]
 
@@ -126,7 +148,7 @@ def _take_rows(
     """
     count, end = 0, place[1]
     at = min(place[0], end)
-    for piece in pieces(data, at, end):
+    for piece in _pieces(data, at, end):
         lines = text(piece).split("\n")
         rows = [*itertools.takewhile(lambda row: row is not None, map(row_of, lines))]
         cells.add(columns([row for row in rows if row], cells.width))
@@ -144,7 +166,7 @@ def columns(rows: Sequence[Sequence[str]], width: int) -> list[pa.Array]:
     return [pa.array(cells, pa.string()) for cells in zip(*rows, strict=True)]
 
 
-def pieces(data: bytes, begin: int, end: int) -> Iterator[bytes]:
+def _pieces(data: bytes, begin: int, end: int) -> Iterator[bytes]:
     """A part of a text in pieces of some lines, without the last line's end."""
     while begin < end:
         stop = begin + _PIECE_BYTES
@@ -192,13 +214,13 @@ def csv_block(data: bytes, start: int) -> tuple[Block | None, int]:
             is_cut = last < end and len(of_last) != len(headings)
     cells = Cells(headings)
     lines = 0
-    for piece in pieces(data, begin, last if is_cut else end):
-        cells.add(_columns(piece, delimiter, (start, lines), len(headings)))
+    for piece in _pieces(data, begin, last if is_cut else end):
+        cells.add(_csv_columns(piece, delimiter, (start, lines), len(headings)))
         lines += piece.count(b"\n") + 1
     return replace(cells.block(start), is_cut=is_cut), end
 
 
-def _columns(rows: bytes, delimiter: str, place: tuple[int, int], width: int) -> list[pa.Array]:
+def _csv_columns(rows: bytes, delimiter: str, place: tuple[int, int], width: int) -> list[pa.Array]:
     """Cells by column of rows that begin so many lines after the line at a byte."""
     ragged: list[tuple[int, int]] = []
 
@@ -228,3 +250,119 @@ def _columns(rows: bytes, delimiter: str, place: tuple[int, int], width: int) ->
         message = f"expected {width} cells as in the heading, found {cells}"
         raise FaultError(start, message, lines + number)
     return [table.column(name).combine_chunks() for name in names]
+
+
+def json_block(data: bytes, start: int) -> tuple[Block | None, int]:
+    """The table whose bracket is at a byte, and where it ends.
+
+    Returns:
+        None for something else in JSON.
+
+    Raises:
+        FaultError: The JSON is cut off or broken.
+    """
+    cells: Cells | None = None
+    headings: list[str] = []
+    end = start + 1
+    for rows, end in _json_windows(data, start):
+        if not all(isinstance(row, dict) for row in rows):
+            return None, end
+        if cells is None:
+            headings = [*rows[0]]
+            if not is_heading(headings):
+                return None, end
+            cells = Cells(headings)
+        cells.add(_json_columns(rows, headings))
+    return replace(cells.block(start), has_lines=False) if cells else None, end
+
+
+def _json_windows(data: bytes, start: int) -> Iterator[tuple[list[Any], int]]:
+    """Values of the list whose bracket is at a byte, some at a time, and where those end."""
+    begin, is_last = start + 1, False
+    while not is_last:
+        # Up to the end of a row, so that no character is cut.
+        stop = min(begin + _WINDOW_BYTES, len(data))
+        raw = data[begin : data.rfind(b"}", begin, stop) + 1 or stop]
+        window = raw.decode(errors="surrogateescape")
+        values: list[Any] = []
+        end, comma = 0, re.match(r"\s*", window)
+        try:
+            while comma is not None:
+                value, end = json_input.first(window, comma.end())
+                values.append(value)
+                comma = _COMMA.match(window, end)
+        except json.JSONDecodeError as error:
+            if not values:
+                fault = f"the JSON is cut off or broken: {error.msg}"
+                if begin + len(raw) < len(data) and error.msg.startswith("Unterminated"):
+                    # More text follows: no row was whole in a window.
+                    fault = f"a row is longer than {_WINDOW_BYTES >> 10} KiB"
+                raise FaultError(begin + _length(window[: error.pos]), fault) from error
+        except json_input.JsonError as error:
+            raise FaultError(begin, f"the JSON is {error}") from error
+        end = begin + _length(window[:end])
+        after = _AFTER_ROW.match(data, end)
+        if after is None:
+            raise FaultError(end, "the JSON is cut off or broken: Expecting ',' delimiter")
+        begin, is_last = after.end(), after[1] == b"]"
+        yield values, after.start(1) + is_last
+
+
+def _length(window: str) -> int:
+    return len(window.encode(errors="surrogateescape"))
+
+
+def _json_columns(rows: Sequence[dict[str, Any]], headings: Sequence[str]) -> list[pa.Array]:
+    """Cells by column; halves of characters, which no text can hold, are replaced."""
+    is_optional = {heading: _OPTIONAL.match(heading) is not None for heading in headings}
+
+    def printed(heading: str, value: object) -> str:
+        if is_optional[heading]:  # a number that sums can do without; blank where it is none
+            return value if isinstance(value, str) and _NUMBER.match(value) else ""
+        # What is neither a text nor a number is of no known name.
+        unknown_word = "" if value is None else cuda.UNKNOWN
+        return value if isinstance(value, str) else unknown_word
+
+    cells = [[printed(heading, row.get(heading)) for heading in headings] for row in rows]
+    try:
+        return columns(cells, len(headings))
+    except UnicodeEncodeError:
+        replaced = [[_SURROGATE.sub("\ufffd", cell) for cell in row] for row in cells]
+        return columns(replaced, len(headings))
+
+
+def html_block(data: bytes, start: int) -> tuple[Block | None, int]:
+    """The HTML table that begins at a byte, and where it ends.
+
+    Returns:
+        None for a table of something else.
+
+    Raises:
+        FaultError: The table is cut off, or a row has another number of cells.
+    """
+    end = data.find(b"</table>", start)
+    windows = _html_windows(data, start, end if end >= 0 else len(data))
+    headings, *first = next(windows, [[""]])
+    if not is_heading(headings):
+        return None, start + 1
+    if end < 0:
+        raise FaultError(start, "the HTML table is cut off")
+    cells = Cells(headings)
+    for rows in itertools.chain([first], windows):
+        if any(len(row) != len(headings) for row in rows):
+            raise FaultError(start, "a row of the HTML table has another number of cells")
+        cells.add(columns(rows, len(headings)))
+    return replace(cells.block(start), has_lines=False), end
+
+
+def _html_windows(data: bytes, begin: int, end: int) -> Iterator[list[list[str]]]:
+    """The rows of a table, some at a time."""
+    begin = data.find(_HTML_ROW, begin, end)
+    while 0 <= begin < end:
+        stop = begin + _WINDOW_BYTES
+        # A row begins where the window ends.
+        last = data.rfind(_HTML_ROW, begin + 1, stop) if stop < end else end
+        stop = last if last > 0 else end
+        _, *rows = text(data[begin:stop]).split(_HTML_ROW.decode())
+        yield [[unescape(_TAG.sub("", cell)) for cell in _HTML_CELL.findall(row)] for row in rows]
+        begin = stop

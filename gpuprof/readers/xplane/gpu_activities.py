@@ -48,6 +48,17 @@ MEMSET, GRAPH = "Memset", "CudaGraph"
 GPU_PLANE: Final = re.compile(r"^/device:GPU:(\d{1,4})(?!\d)")
 _STREAM: Final = re.compile(r"^Stream #(\d{1,18})")
 
+# The plane of HIP calls. In versions with roctracer, launching calls have the names of their
+# kernels, so the name of the call is unknown.
+HIP_CALLS_PLANE: Final = "/host:ROCTRACER"
+_HIP_LAUNCH: Final = "hip*LaunchKernel"
+# Kernels that HIP's runtime copies and fills with.
+_HIP_KERNEL: Final = "__amd_rocclr_"
+_AMD: Final = "AMD"
+# What a copy of pinned memory may be called.
+_VAGUE: Final = frozenset({"DtoD", cuda.UNKNOWN})
+_KINDS: Final = [*cuda.MEMCPY_KINDS.values()]
+
 # Tables of activities, and where allocations, markers and the like go.
 KERNELS, MEMCPYS, MEMSETS, GRAPHS, IGNORED = range(5)
 # What an event with these details is. A copy by a kernel has those of both, and is a copy.
@@ -347,19 +358,6 @@ def context_id(text: str) -> int | None:
 
 def _integer(text: str) -> int | None:
     return int(text) if text.isdecimal() and len(text) <= _LONGEST else None
-
-
-# The plane of HIP calls. In versions with roctracer, launching calls have the names of their
-# kernels, so the name of the call is unknown.
-HIP_CALLS_PLANE: Final = "/host:ROCTRACER"
-_HIP_LAUNCH: Final = "hip*LaunchKernel"
-# Kernels that HIP's runtime copies and fills with.
-_HIP_KERNEL: Final = "__amd_rocclr_"
-
-_AMD: Final = "AMD"
-# What a copy of pinned memory may be called.
-_VAGUE: Final = frozenset({"DtoD", cuda.UNKNOWN})
-_KINDS: Final = [*cuda.MEMCPY_KINDS.values()]
 
 
 def is_of_rocm(gpus: Iterable[Plane], hosts: Iterable[Plane]) -> bool:
