@@ -139,13 +139,6 @@ class _Room(local):
 _KEPT_ROOM: Final = _Room()
 
 
-class _TextsMet(local):
-    """The texts of one table that a thread has met."""
-
-    def __init__(self, functions: ctypes.CDLL) -> None:
-        self.texts = Texts(functions)
-
-
 # Numbers, how many are NULL, and what they stand for.
 _Part = tuple[Integers, int, Integers | None]
 # Some rows of every field in parts, with what its thread's numbers of texts mean.
@@ -225,7 +218,8 @@ class _Reader:
         pages = size_bytes // page_size
         if not 0 < pages < _MOST_PAGES:
             raise NotDecodedError(_STATUSES[2])
-        self._functions, self._fields, self._met = functions, fields, _TextsMet(functions)
+        self._functions, self._fields = functions, fields
+        self._met = local()  # the texts that a thread has met
         self._room = _KEPT_ROOM if size_bytes <= _SMALL_BYTES else _Room()
         self._used = np.zeros(pages // 8 + 1, np.uint8)
         self._database = _Database(file, page_size, usable, pages, self._used.ctypes.data)
@@ -244,7 +238,8 @@ class _Reader:
     def piece(self, leaves: npt.NDArray[np.uint32]) -> _Piece:
         """The rows of some pages."""
         most, count = len(leaves) * self._most_rows, len(self._fields)
-        room, texts = self._room, self._met.texts
+        room, texts = self._room, vars(self._met).get("texts") or Texts(self._functions)
+        self._met.texts = texts
         if len(room.values) < most * count:
             # Untouched memory costs nothing: a piece rarely has the most rows that it could.
             room.values = np.empty(most * count, np.int64)
