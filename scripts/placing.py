@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from arguments import Parser
 
 from gpuprof.base.errors import GpuprofError
-from gpuprof.place.machines import machine
 from gpuprof.place.proposal import proposal_of, timed_proposal
+from gpuprof.place.simulate import machine
 from gpuprof.place.step_graph import StepGraph
 from gpuprof.show import Page
 from gpuprof.show.placement_search import as_text

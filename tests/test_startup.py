@@ -69,7 +69,7 @@ def test_a_command_ends_so(monkeypatch):
 
 
 OTHERS = (
-    "base.manifest", "findings.wins", "predict.effects", "analyses.trace_notes", "facts.launches",
+    "base.manifest", "findings.costs", "predict.effects", "analyses.trace_notes", "facts.launches",
     "readers.nvprof.database", "show.csv", "show.json",
 )  # fmt: skip
 

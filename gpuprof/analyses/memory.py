@@ -14,7 +14,7 @@ import pyarrow as pa
 from gpuprof.facts.numbers import groups, read_columns
 from gpuprof.facts.nvtx import RANGE_READS, ranges_of, texts_around
 from gpuprof.facts.phases import PHASE_READS, steps_in_part
-from gpuprof.facts.step_kinds import LEAST_STEPS
+from gpuprof.facts.step_times import LEAST_STEPS
 from gpuprof.facts.timeline import SLICE
 from gpuprof.model.analysis import Analysis, by, per_file, reads
 from gpuprof.model.derived import UNKNOWN, known

@@ -11,8 +11,7 @@ import pyarrow as pa
 from gpuprof.analyses.breakdown import BREAKDOWN, LAYER_NAMES
 from gpuprof.base.statistics import step_interval
 from gpuprof.facts.phases import PHASE_READS, PhaseSteps, per_step, phases, steps_in_part
-from gpuprof.facts.step_kinds import CUT, SAMPLE, WARM_UP
-from gpuprof.facts.step_times import parts_of_median
+from gpuprof.facts.step_times import CUT, SAMPLE, WARM_UP, parts_of_median
 from gpuprof.facts.timeline import TIMELINE_READS, DeviceTimeline, timelines
 from gpuprof.model.analysis import by, per_file, reads
 from gpuprof.model.derived import known

@@ -22,7 +22,7 @@ from gpuprof.base.units import counted, say_bytes, say_ns, say_rate, say_share
 from gpuprof.facts.copies import copy_rows, too_fast
 from gpuprof.facts.host_clock import host_clock, unknown_clock_note
 from gpuprof.facts.phases import PhaseSteps, steps_in_part
-from gpuprof.facts.step_kinds import LEAST_STEPS
+from gpuprof.facts.step_times import LEAST_STEPS
 from gpuprof.facts.step_windows import DETECTED
 from gpuprof.facts.timeline import far_ends
 from gpuprof.model.intervals import intersection, single, union

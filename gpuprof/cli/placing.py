@@ -6,8 +6,8 @@ import click
 
 from gpuprof.cli.chosen import reading
 from gpuprof.cli.terminal import page
-from gpuprof.place.machines import machine
 from gpuprof.place.proposal import proposal, timed_proposal
+from gpuprof.place.simulate import machine
 from gpuprof.show.charts.figure import save
 from gpuprof.show.output import check_apart, check_suffix, prepare, write_stdout
 from gpuprof.show.placement_search import as_json, as_text, placement_text, schedule

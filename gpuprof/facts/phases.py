@@ -15,22 +15,21 @@ import numpy.typing as npt
 
 from gpuprof.base.errors import UsageError
 from gpuprof.base.statistics import median, quantiles
-from gpuprof.facts.launches import launches
-from gpuprof.facts.lost_calls import lost_threads
+from gpuprof.facts.launches import launches, lost_threads
 from gpuprof.facts.numbers import columns_of, groups, pieces, rows_by
 from gpuprof.facts.nvtx import NO_RANGE, named_parts
 from gpuprof.facts.range_launches import families, holding, launches_within
-from gpuprof.facts.step_kinds import (
+from gpuprof.facts.step_times import (
     CUT,
     LEAST_STEPS,
     SAMPLE,
+    SIMILAR,
     UNUSUAL,
     WARM_UP,
     by_level,
     kinds,
     mixes,
 )
-from gpuprof.facts.step_times import SIMILAR
 from gpuprof.facts.step_windows import (
     DETECTED,
     STEP_READS,

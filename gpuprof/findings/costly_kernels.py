@@ -13,8 +13,8 @@ from gpuprof.base.kernel_names import short_name, short_names
 from gpuprof.base.short_texts import LONGEST_IN_WORDS, shortened
 from gpuprof.base.statistics import median
 from gpuprof.base.units import counted, say_bytes, say_ns, say_share
-from gpuprof.facts.attention import ATTENTION_READS, unfused_attention
 from gpuprof.facts.kernel_kinds import (
+    ATTENTION_READS,
     COPY,
     JAX,
     KIND_READS,
@@ -27,6 +27,7 @@ from gpuprof.facts.kernel_kinds import (
     kernels_of_kinds,
     kind_of,
     shown,
+    unfused_attention,
 )
 from gpuprof.facts.launches import activities
 from gpuprof.facts.moves import origins

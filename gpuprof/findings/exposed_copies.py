@@ -26,7 +26,6 @@ from gpuprof.facts.numbers import columns_of, read_columns
 from gpuprof.facts.nvtx import RANGE_READS
 from gpuprof.facts.timeline import TRANSFER, busy_by_device
 from gpuprof.findings.scope import Finding, Scope, launched_in
-from gpuprof.findings.wins import hiding
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import HOST
 from gpuprof.model.intervals import (
@@ -159,6 +158,11 @@ def _of_kind(
         f"{ends}, {origin}" if origin else ends,
         names,
     )
+
+
+def hiding(won_ns: int, scope: Scope) -> str:
+    """By which means copies can be won back, where hiding them wins so much of a step."""
+    return f"fewer bytes; hiding them behind compute wins {say_share(won_ns / scope.step_ns)}"
 
 
 def speed_of(profile: Profile, route: Route) -> tuple[str, str]:

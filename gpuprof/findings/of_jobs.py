@@ -16,11 +16,10 @@ from gpuprof.facts.collective_parts import RANKS, collective_parts
 from gpuprof.facts.hosts import DeviceNames, names_of
 from gpuprof.facts.last_ranks import LastRank, last_ranks
 from gpuprof.findings.causes import WITHOUT_COST, family_of
-from gpuprof.findings.costs import costs_of_devices
+from gpuprof.findings.costs import NO_CHANGE, costs_of_devices
 from gpuprof.findings.exposed_collectives import LITTLE, words_of_transfer, words_of_waiting
 from gpuprof.findings.scope import Measured, measured, usual_of
 from gpuprof.findings.whole_recording import EQUAL_WORK, unequal, words_of_unequal
-from gpuprof.findings.wins import NO_CHANGE
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.pairs import different
 from gpuprof.model.profile import Profile, once_per_profile

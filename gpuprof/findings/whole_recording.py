@@ -20,8 +20,7 @@ from gpuprof.base.units import counted, say_bytes, say_ns
 from gpuprof.facts.activity_sums import SUM_READS, summed_up
 from gpuprof.facts.copies import end_name, sums_of, transfer_rows
 from gpuprof.facts.kernel_kinds import is_initial, may_initialise
-from gpuprof.facts.launches import LAUNCH_READS, first_calls, launches
-from gpuprof.facts.lost_calls import lost_threads
+from gpuprof.facts.launches import LAUNCH_READS, first_calls, launches, lost_threads
 from gpuprof.facts.numbers import NOT_FOUND, Numbers, first_of, groups, read_columns
 from gpuprof.facts.nvtx import RANGE_READS, named_parts
 from gpuprof.facts.phases import steps_by_phase

@@ -10,9 +10,9 @@ from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
 from gpuprof.place.cut import fewest_bytes
 from gpuprof.place.from_flow import nodes_of, step_of
-from gpuprof.place.machines import GpuMachine
 from gpuprof.place.schedules import Search, TimedPlacement, fastest
 from gpuprof.place.scopes import Scope, scopes
+from gpuprof.place.simulate import GpuMachine
 from gpuprof.place.step_graph import (
     CONSTANT,
     FORWARD,

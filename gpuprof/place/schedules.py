@@ -13,8 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gpuprof.model.intervals import Int64s
-from gpuprof.place.machines import GpuMachine
-from gpuprof.place.simulate import Floats, Run, StepWork, simulate
+from gpuprof.place.simulate import Floats, GpuMachine, Run, StepWork, simulate
 from gpuprof.place.step_graph import CONSTANT, INPUT, StepCopies, StepGraph
 
 # The share of its peak that a GPU reaches: least, the one that placements are made for, most.

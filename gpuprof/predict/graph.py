@@ -71,6 +71,8 @@ KINDS: Final = (
     DURATION, CALL, HOST_WORK, LAUNCH, STREAM, OVERLAP, SYNCHRONISATION, SYNCHRONISATION_BY_NAME,
     EVENT, COPY_CALL, DEFAULT_STREAMS, STAGED, ARRIVAL, TRANSFER, AWAITED, FULL_QUEUE, OTHER_THREAD,
 ) = range(len(KINDS))  # fmt: skip
+# Calls that wait, as recorded or by their names.
+SYNCHRONISATIONS: Final = (SYNCHRONISATION, SYNCHRONISATION_BY_NAME)
 IS_FIXED: Final = np.array([kind.is_fixed for kind in KINDS])
 # Those of latencies whose usual time `Weights` have by kind of operation.
 IMPLIED: Final = (LAUNCH, STREAM, OVERLAP)

@@ -19,7 +19,7 @@ from gpuprof.predict.recorded import COPY, Flags
 
 # Kinds of nodes, in the order of those of one call.
 WORK, CALL, WAIT, OPERATION = range(4)
-_WAITS: Final = (kinds.SYNCHRONISATION, kinds.SYNCHRONISATION_BY_NAME, kinds.COPY_CALL)
+_WAITS: Final = (*kinds.SYNCHRONISATIONS, kinds.COPY_CALL)
 _STARTS: Final = (
     kinds.HOST_WORK, kinds.OTHER_THREAD, kinds.STREAM, kinds.EVENT, kinds.DEFAULT_STREAMS,
     kinds.AWAITED,

@@ -22,7 +22,6 @@ from gpuprof.model.profile import Profile
 from gpuprof.model.words import Words, narrowed
 from gpuprof.predict import graph as kinds
 from gpuprof.predict.graph import APART, NEVER, NO_WORK, holds, is_before
-from gpuprof.predict.host_changes import SYNCHRONISATIONS
 from gpuprof.predict.link_models import FAST, SLOW, USUAL
 from gpuprof.predict.recorded import COLLECTIVE, COPY, KERNEL, MEMSET, Flags, Label, Operations
 from gpuprof.predict.replay import Changed
@@ -195,7 +194,7 @@ def _returning(changed: Changed, copies: Flags) -> tuple[Changed, int]:
     is_launched = o.call != NOT_FOUND
     early = copies & o.where(lambda label: label.src == HOST)
     is_early, call = calls_of(graph, early), w.edges.target // 2
-    is_wait = np.isin(w.edges.kind, (*SYNCHRONISATIONS, kinds.COPY_CALL))
+    is_wait = np.isin(w.edges.kind, (*kinds.SYNCHRONISATIONS, kinds.COPY_CALL))
     is_of_copy = holds(early, changed.operation(slice(None), is_source=True))
     for_copies, for_others = (
         np.bincount(call[is_wait & of], minlength=calls) > 0 for of in (is_of_copy, ~is_of_copy)
@@ -233,7 +232,7 @@ def _bypassed(changed: Changed, chosen: Flags, *more_kinds: int) -> Changed:
     o, edges, first = graph.operations, graph.weights.edges, len(graph.calls)
     next_ones = np.flatnonzero(after_each(chosen) & (graph.weights.follows == APART))
     past = [(kinds.STREAM, next_ones - 1, 2 * (first + next_ones))]
-    for kind in (*SYNCHRONISATIONS, *more_kinds):
+    for kind in (*kinds.SYNCHRONISATIONS, *more_kinds):
         rows = changed.stored(kind, chosen, is_source=True)
         rows = rows[changed.weights.edges.least_ns[rows] != NEVER]
         past.append((kind, changed.operation(rows, is_source=True), edges.target[rows]))
@@ -262,7 +261,7 @@ def streams(_: Profile, changed: Changed, text: str) -> Changed:
     changed, held_up = _returning(changed, copied)
     changed = _bypassed(changed, chosen)
     # The host waits for the last one of them before what it waits for.
-    for kind in SYNCHRONISATIONS:
+    for kind in kinds.SYNCHRONISATIONS:
         rows = changed.stored(kind, ~chosen, is_source=True)
         source = _latest(o, chosen, changed.operation(rows, is_source=True))
         rows, source = rows[source != NOT_FOUND], source[source != NOT_FOUND]

@@ -32,17 +32,24 @@ from gpuprof.predict.effects import (
 )
 from gpuprof.predict.graph import KINDS, PROVENANCES, Graph
 from gpuprof.predict.link_models import FAST, SLOW, USUAL
-from gpuprof.predict.paths import CALL, HOST, LATENCY, WAIT, Path, PathPart, named, path
-from gpuprof.predict.recorded import Flags, calls_and_launches
-from gpuprof.predict.replay import Changed, Replay, as_measured, replay
-from gpuprof.predict.step_timeline import (
+from gpuprof.predict.paths import (
+    CALL,
+    HOST,
+    LATENCY,
     STEP_TIMELINE,
     STRETCHES,
+    WAIT,
+    Path,
+    PathPart,
     StepTimes,
+    named,
+    path,
     step_times,
     steps_rows,
     stretches,
 )
+from gpuprof.predict.recorded import Flags, calls_and_launches
+from gpuprof.predict.replay import Changed, Replay, as_measured, replay
 
 PREDICTION: Final = Schema(
     "prediction",

@@ -10,7 +10,7 @@ from drawn_program import Program
 
 from gpuprof.base.errors import UsageError
 from gpuprof.facts.phases import per_step, phases, steps_by_phase
-from gpuprof.facts.step_kinds import CUT, SAMPLE, UNUSUAL
+from gpuprof.facts.step_times import CUT, SAMPLE, UNUSUAL
 from gpuprof.findings.bottom_line import bottom_line
 from gpuprof.model.intervals import union
 from gpuprof.model.selection import Selection

@@ -8,7 +8,7 @@ from drawing import draw
 from drawn_steps import US, launched
 from measured import scope_of
 
-from gpuprof.facts.lost_calls import EVENTS_LOST
+from gpuprof.facts.launches import EVENTS_LOST
 from gpuprof.facts.phases import phases
 from gpuprof.facts.timeline import timeline_of, timelines
 from gpuprof.findings.findings import findings

@@ -8,7 +8,7 @@ from drawn_steps import DTOD, HTOD, LAYOUT, REDUCE, US, kernel, launched, queued
 from ranks.joint import job_report, of_rank
 
 from gpuprof.analyses.reports import report
-from gpuprof.findings import wins
+from gpuprof.findings import costs
 from gpuprof.findings.findings import findings
 from gpuprof.model.selection import Selection
 from gpuprof.readers.merged_ranks import joined
@@ -161,7 +161,7 @@ def test_without_an_answer_the_bound_stays_and_says_why():
 
 
 def test_of_too_many_operations_the_command_is_said_that_replays_them(monkeypatch):
-    monkeypatch.setattr(wins, "MOST_OPERATIONS", 3)
+    monkeypatch.setattr(costs, "MOST_OPERATIONS", 3)
     row = row_of(queued((80, kernel()), (20, HTOD)), "exposed_host_copies")
 
     assert row["predicted_win_ns"] is None

@@ -7,10 +7,9 @@ from step_graphs import graphs, step
 
 from gpuprof.base.errors import UsageError
 from gpuprof.base.gpu_models import GpuModel
-from gpuprof.place.machines import GpuLink, GpuMachine, machine
 from gpuprof.place.proposal import candidates
 from gpuprof.place.schedules import Search, fastest
-from gpuprof.place.simulate import LAUNCH_S
+from gpuprof.place.simulate import LAUNCH_S, GpuLink, GpuMachine, machine
 from gpuprof.place.step_graph import crossings_of
 
 # At half its peak a second for 1e9 operations, and for 1e9 bytes.

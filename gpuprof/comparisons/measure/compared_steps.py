@@ -15,7 +15,7 @@ from gpuprof.base.units import counted, say_ns
 from gpuprof.comparisons.measure.matching import SHAPE
 from gpuprof.facts.activity_sums import SUM_READS
 from gpuprof.facts.phases import PHASE_READS, PhaseSteps, steps_by_phase
-from gpuprof.facts.step_kinds import SAMPLE, WARM_UP
+from gpuprof.facts.step_times import SAMPLE, WARM_UP
 from gpuprof.facts.step_windows import (
     DETECTED,
     FROM_RANGES,

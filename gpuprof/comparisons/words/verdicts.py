@@ -23,16 +23,19 @@ from gpuprof.comparisons.variant_figures import Metrics
 from gpuprof.comparisons.words.cases import (
     PER_STEP,
     Case,
+    causes,
+    causes_in_kernels,
     change,
     further_cases,
     interval,
     largest,
     noise,
     of_epoch,
+    reason,
+    reasons,
     relative,
     within_noise,
 )
-from gpuprof.comparisons.words.reasons import causes, causes_in_kernels, reason, reasons
 
 # What is summed up, by basis.
 _TIMES: Final = {SUMS: "GPU time", KERNELS: "kernel time"}
