@@ -61,9 +61,6 @@ def activity_summary(profile: Profile) -> pa.Table:
     Staged peer copies are summed up as the DtoH and HtoD copies that the tool recorded, so
     that the rows agree with the tool's own; `totals` tells them apart.
 
-    Args:
-        profile: Needs ``activity_summary``, or one of the trace tables.
-
     Returns:
         One row per activity, kernels first, the costliest first; columns as in
         `ACTIVITIES`. ``bytes`` is null where one call's bytes are unknown.
@@ -78,9 +75,6 @@ def activity_summary(profile: Profile) -> pa.Table:
 def kernel_summary(profile: Profile) -> pa.Table:
     """Sum up the kernels by name: what `nsys stats --report cuda_gpu_kern_sum` prints.
 
-    Args:
-        profile: Needs ``kernels``.
-
     Returns:
         One row per name, the longest total first, columns as in `KERNEL_SUMMARY`.
     """
@@ -90,9 +84,6 @@ def kernel_summary(profile: Profile) -> pa.Table:
 
 def size_summary(profile: Profile) -> pa.Table:
     """Sum up sizes: what `nsys stats --report cuda_gpu_mem_size_sum` prints.
-
-    Args:
-        profile: Needs ``memcpys`` or ``memsets``.
 
     Returns:
         One row per memcpy kind, and one of memsets, the largest total first; columns as in

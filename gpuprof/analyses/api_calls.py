@@ -40,9 +40,6 @@ _FIGURES: Final = ("calls", "total_ns", "mean_ns", "max_ns")
 def synchronising_calls(profile: Profile) -> pa.Table:
     """Sum up the calls that wait: synchronisations, synchronous copies and frees.
 
-    Args:
-        profile: Needs ``api_calls``.
-
     Returns:
         One row per function and process, the longest total first, columns as in
         `SYNCHRONISING_CALLS`. It is host time, not to be added to the time of devices.
@@ -106,9 +103,6 @@ def launch_latency(profile: Profile) -> pa.Table:
 
     Where several calls have the id of an activity, the earliest counts. Of a CUDA graph's
     nodes, which share one call, each counts.
-
-    Args:
-        profile: Needs ``api_calls`` and ``kernels``.
 
     Returns:
         One row per kind and device, columns as in `LAUNCH_LATENCY`.

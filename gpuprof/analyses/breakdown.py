@@ -255,9 +255,6 @@ def _with_reason(row: dict[str, Any]) -> dict[str, Any]:
 def utilisation_over_time(profile: Profile) -> pa.Table:
     """Cut the time into twenty slices, the same for all devices.
 
-    Args:
-        profile: Needs ``kernels`` and ``memcpys``.
-
     Returns:
         Twenty rows per device that did any work, columns as in `UTILISATION_OVER_TIME`; fewer
         where the time has not as many ns.

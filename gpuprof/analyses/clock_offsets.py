@@ -65,9 +65,6 @@ def clock_offsets(profile: Profile) -> pa.Table:
     The kernels of a collective end on all ranks together, whoever came late. Ranks of one host
     share a clock; the clocks of hosts are apart by as much as their time servers allow.
 
-    Args:
-        profile: Needs ``kernels``.
-
     Returns:
         One row per host whose devices agree, else per rank or device, whose collectives could be
         matched with those of others, columns as in `CLOCK_OFFSETS`; no rows for a single one.

@@ -197,9 +197,6 @@ def fit(sizes: Sizes) -> Fit | None:
 def copy_speeds(profile: Profile) -> pa.Table:
     """Fit duration = latency + bytes / bandwidth to the copies of every route.
 
-    Args:
-        profile: Needs ``memcpys``.
-
     Returns:
         One row per route and kinds of memory, that which spends most time on copies too small
         for its bandwidth first; columns as in `COPY_SPEEDS`.
@@ -269,9 +266,6 @@ COPY_SIZES: Final = Schema(
 
 def copy_sizes(profile: Profile) -> pa.Table:
     """Count the transfers by size.
-
-    Args:
-        profile: Needs ``memcpys``.
 
     Returns:
         One row per direction, path, kinds of memory and power of two, smallest sizes first;

@@ -51,9 +51,6 @@ _USED: Final = ("kernels", "memcpys")
 def device_map(profile: Profile) -> pa.Table:
     """List the devices of the recording and those that worked.
 
-    Args:
-        profile: Needs one of ``devices``, ``kernels`` and ``memcpys``.
-
     Returns:
         One row per device and process that used it, columns as in `DEVICE_MAP`; one row for a
         device of a single recording that nobody used.

@@ -49,9 +49,6 @@ _LATEST: Final = np.iinfo(np.int64).max
 def lane_kernels(profile: Profile) -> pa.Table:
     """Name the kernels on the lanes of each device, for whoever points at them.
 
-    Args:
-        profile: Needs ``kernels`` and ``memcpys``, as `lanes` does.
-
     Returns:
         Columns as in `LANE_KERNELS`, by device, lane and start: one row per kernel, or, of more
         than 20,000 kernels, per slice in which any starts. Where there is a typical step, half of

@@ -193,9 +193,6 @@ def _shortest(starts: Sequence[Int64s], most_rows: int) -> int:
 def lanes_over_time(profile: Profile) -> pa.Table:
     """Measure the lanes in a thousand equal slices of the time, the same for all devices.
 
-    Args:
-        profile: As for `lanes`.
-
     Returns:
         Columns as in `LANES_OVER_TIME`, in the order of `lanes`. No rows where nothing ran.
     """
@@ -224,9 +221,6 @@ def lanes_in_step(profile: Profile) -> pa.Table:
 @per_file(RANKS_IN_STEP, needs=("kernels", "memcpys"))
 def ranks_in_step(profile: Profile) -> pa.Table:
     """Measure compute, communication, transfers and local copies in the step nearest to the median.
-
-    Args:
-        profile: As for `lanes_in_step`.
 
     Returns:
         Columns as in `RANKS_IN_STEP`, by device and time; no rows of a file without a typical

@@ -227,9 +227,6 @@ def _bounds(of: _Memory, start: Int64s, end: Int64s) -> tuple[Int64s, Int64s]:
 def memory_over_time(profile: Profile) -> pa.Table:
     """Cut the time into slices with the most and the least that was allocated in each.
 
-    Args:
-        profile: Needs ``memory_events``, or else ``monitor``.
-
     Returns:
         At most 120 rows per process and device, columns as in `MEMORY_OVER_TIME`.
     """

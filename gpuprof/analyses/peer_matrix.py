@@ -102,9 +102,6 @@ def peer_matrix(profile: Profile) -> pa.Table:
     The link is known from nvprof's databases, or from a device's name (see `facts.links`). A
     staged copy crosses two links one after the other, and has none here.
 
-    Args:
-        profile: Needs ``memcpys`` and ``kernels``.
-
     Returns:
         One row per source, destination and path, the costliest first, columns as in
         `PEER_MATRIX`; no rows where nothing was transferred.
@@ -223,9 +220,6 @@ SLOW_LINKS: Final = Schema(
 
 def slow_links(profile: Profile) -> pa.Table:
     """Compare the routes between memories with others of their kind.
-
-    Args:
-        profile: Needs ``memcpys`` and ``kernels``.
 
     Returns:
         One row per slow route, that which loses most time first, columns as in `SLOW_LINKS`; no

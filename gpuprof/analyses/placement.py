@@ -60,9 +60,6 @@ Row = dict[str, Any]
 def placement(profile: Profile) -> pa.Table:
     """The parts of the training step on each device, in the order of their last operations.
 
-    Args:
-        profile: Needs ``operations`` and ``functions``.
-
     Returns:
         Columns as in `PLACEMENT`; of programs without a training step, of all their functions.
         A layer that runs on two devices has a row for each. Constants and what only orders
@@ -90,9 +87,6 @@ def placement(profile: Profile) -> pa.Table:
 
 def placement_edges(profile: Profile) -> pa.Table:
     """What the parts on different devices copy to each other in a step, most bytes first.
-
-    Args:
-        profile: Needs ``tensor_copies``, ``operations`` and ``functions``.
 
     Returns:
         Columns as in `EDGES`; per execution in programs without a training step. Control edges

@@ -75,9 +75,6 @@ def placement_estimate(profile: Profile) -> pa.Table:
     time that a late copy causes on any device is not counted as won, and kernels are assumed to
     run no slower beside copies.
 
-    Args:
-        profile: Needs ``kernels`` and ``memcpys``.
-
     Returns:
         One row per step, columns as in `PLACEMENT_ESTIMATE`; one row for the whole recording
         where no steps are found; no rows where no device did anything.

@@ -95,9 +95,6 @@ def ranges(profile: Profile) -> pa.Table:
     This is the projection of ``nsys stats --report nvtx_gpu_proj_sum``, whose total is
     ``projected_ns``; nsys adds up ranges of one text within one another.
 
-    Args:
-        profile: Needs ``nvtx_ranges``, ``api_calls``, ``kernels`` and ``memcpys``.
-
     Returns:
         One row per text, domain and kind, the longest projected time first; columns as in
         `RANGES`. Ranges that launched nothing have 0; operations that launched

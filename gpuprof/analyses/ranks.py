@@ -315,9 +315,6 @@ RANK_QUANTILES: Final = Schema(
 def rank_quantiles(profile: Profile) -> pa.Table:
     """Sum up the table `ranks`: from the least to the most that a step takes on a device.
 
-    Args:
-        profile: As for ``ranks``.
-
     Returns:
         One row per phase and figure, in the order of the columns of ``ranks``, columns as in
         `RANK_QUANTILES`; no rows for a single device.
@@ -373,9 +370,6 @@ def rank_groups(profile: Profile) -> pa.Table:
     devices that differ from it in no part by more than 5 % of the median step. Of the others the
     nearest leads the next group, and so on. Source: J. A. Hartigan, Clustering Algorithms, 1975,
     chapter 3.
-
-    Args:
-        profile: As for ``ranks``.
 
     Returns:
         One row per phase and group, that of most devices first, columns as in `RANK_GROUPS`; no

@@ -68,9 +68,6 @@ _COUNTERS: Final = ("nvlink_received_bytes", "nvlink_sent_bytes")
 def monitoring(profile: Profile) -> pa.Table:
     """Sum up the samples of each device.
 
-    Args:
-        profile: Needs ``monitor``.
-
     Returns:
         The whole run first, then each epoch that has samples; the host before the GPUs. Means
         are of samples, a second apart unless asked for otherwise; what a device does not tell is
@@ -158,9 +155,6 @@ def gpu_metric_means(profile: Profile) -> pa.Table:
 
     A sample counts to a part of the time where nine tenths of it lie within, and by its time.
 
-    Args:
-        profile: Needs ``gpu_metrics``, ``kernels`` and ``memcpys``.
-
     Returns:
         One row per device that did any work and metric with a peak, columns as in
         `GPU_METRIC_MEANS`.
@@ -194,9 +188,6 @@ def gpu_metric_means(profile: Profile) -> pa.Table:
 
 def gpu_metrics_over_time(profile: Profile) -> pa.Table:
     """Take the means of samples in 120 slices of the time, the same for all devices.
-
-    Args:
-        profile: Needs ``gpu_metrics``, ``kernels`` and ``memcpys``.
 
     Returns:
         Columns as in `GPU_METRICS_OVER_TIME`, for each device that did any work; fewer slices

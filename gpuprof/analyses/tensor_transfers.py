@@ -64,9 +64,6 @@ def tensor_transfers(profile: Profile) -> pa.Table:
 
     Control edges carry no data and are left out.
 
-    Args:
-        profile: Needs ``tensor_copies`` and ``functions``.
-
     Returns:
         Columns as in `TENSOR_TRANSFERS`. No rows if nothing crossed devices.
     """

@@ -89,9 +89,6 @@ def _known_sum(values: Sequence[int | None]) -> int | None:
 def totals(profile: Profile) -> pa.Table:
     """Sum up the activities by group.
 
-    Args:
-        profile: Needs a summary, or one of the trace tables.
-
     Returns:
         One row per group, columns as in `TOTALS`. A group that provably did not happen has 0
         calls and 0 ns; one that an excerpt does not list, or that was not recorded, has null.
@@ -339,9 +336,6 @@ TOP_ACTIVITIES: Final = Schema(
 
 def top_activities(profile: Profile) -> pa.Table:
     """Rank the GPU activities by their total time.
-
-    Args:
-        profile: Needs a summary, or one of the trace tables.
 
     Returns:
         At most ten rows, the first kernel, memcpy and memset among them; columns as in

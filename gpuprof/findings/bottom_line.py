@@ -120,9 +120,6 @@ def bottom_line(profile: Profile) -> pa.Table:
     Shares are of the time of all samples together, and add up to 1. Costs are of one step, as in
     ``findings``.
 
-    Args:
-        profile: As for ``findings``, or ``activity_summary``, or ``tensor_copies``.
-
     Returns:
         One row per device and phase, columns as in `BOTTOM_LINE`; first the phase of most devices
         in which most can be won, and of its devices the one that computes most. Of a job of several
