@@ -172,9 +172,7 @@ def how_recorded(tables: Iterable[str]) -> str:
 def missing_notes(profile: Profile, missing: Mapping[str, str]) -> list[str]:
     """The analyses that a recording lacks tables for and why, in one note.
 
-    Args:
-        profile: The recording, or a job.
-        missing: What it lacks for each analysis; empty for nothing.
+    ``missing`` says what it lacks for each analysis; empty for nothing.
     """
     kept_quiet = _OF_FEW if missing.keys() >= set(OVERVIEW) else set()
     names = [

@@ -109,9 +109,6 @@ def overheads(profile: Profile) -> list[tuple[str, int, int, str | None]]:
 
     What is set up before and cleared up after that changes no figure of the devices.
 
-    Args:
-        profile: ``overheads`` and the tables of activities are read where they were recorded.
-
     Returns:
         Of each source, ``profiler`` or ``cuda``, for how many ns at least one thread was held up,
         of how many, and what held up threads longest; None where it has no name.

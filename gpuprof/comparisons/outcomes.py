@@ -37,12 +37,8 @@ def outcome(
 ) -> Outcome:
     """The outcome of one candidate.
 
-    Args:
-        label: The candidate.
-        differences: Its differences by metric.
-        split: The parts of its difference by basis.
-        implied: GPU time of both sides, as recorded or else as printed shares imply it.
-        unit: What the figures are of, as in `Comparison`.
+    By its differences by metric, the parts of these by basis, and the GPU time of both sides as
+    recorded or else as printed shares imply it, which is None where unknown.
     """
     clock = "step_ns" if unit == STEP else "span_ns"
     # On the clock where both sides can, else summed over devices, at least of kernels.

@@ -172,12 +172,7 @@ Metrics = dict[str, Any]
 
 
 def of_medians(variants: pa.Table, figures: pa.Table) -> pa.Table:
-    """`VARIANTS` with the medians over the runs in place of one run's figures.
-
-    Args:
-        variants: One row per variant.
-        figures: Rows of a comparison's `FIGURES`, of one step where steps are compared.
-    """
+    """`VARIANTS` with the medians over the runs in place of one run's figures."""
     medians: dict[str, Metrics] = {}
     for row in figures.to_pylist():
         is_whole = VARIANTS.columns[row["metric"]].dtype == INT

@@ -312,9 +312,7 @@ def _period(took: Int64s) -> int:
 def _is_setup(kind: Numbers, took: Int64s) -> npt.NDArray[np.bool_]:
     """Whether calls of a stream, in their order, are first calls that are set-up.
 
-    Args:
-        kind: The collective of each.
-        took: The longest duration of each over its ranks.
+    ``took`` has the longest duration of each over its ranks.
     """
     is_first = np.zeros(len(kind), bool)
     is_first[np.unique(kind, return_index=True)[1]] = True

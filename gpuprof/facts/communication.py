@@ -123,9 +123,7 @@ def communication_kernels(profile: Profile) -> CommunicationKernels:
 def _messages(profile: Profile, place: Sequence[Numbers]) -> tuple[list[Collective], Int64s]:
     """The different collectives that the framework told, and which of them each kernel is.
 
-    Args:
-        profile: The whole recording is read.
-        place: Start, end, device and process of each kernel.
+    ``place`` has start, end, device and process of each kernel.
     """
     if not profile.unrestricted.has("collectives"):
         return [], np.full(len(place[0]), _NONE)

@@ -76,10 +76,7 @@ class DerivedTable(NamedTuple):
 def with_derived(profile: Profile, name: str, columns: Collection[str]) -> pa.Table:
     """Some columns of a table by its start, recorded and derived ones, texts as dictionaries.
 
-    Args:
-        profile: The recording.
-        name: A table that it has.
-        columns: At least one.
+    The recording has the table; there is one column at least.
     """
     derived = [column for column in COLUMNS.get(name, {}) if column in columns]
     recorded = [column for column in columns if column not in derived]

@@ -46,9 +46,7 @@ class Figures(NamedTuple):
 def figures_by_name(profile: Profile, table: str) -> Mapping[str, Figures]:
     """Sums and quantiles of the durations of each name that occurs.
 
-    Args:
-        profile: The recording.
-        table: ``kernels`` or ``api_calls``.
+    The table is ``kernels`` or ``api_calls``.
 
     Raises:
         OverflowError: The durations add up to more than 64 bits hold.

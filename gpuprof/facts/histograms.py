@@ -215,9 +215,7 @@ def _counted(groups: Sequence[npt.NDArray[Any]], first: int) -> Rows:
 def combined(table: pa.Table, keys: Sequence[str]) -> pa.Table:
     """One histogram for each group of several ones.
 
-    Args:
-        table: The columns of `HISTOGRAM` and what tells groups apart.
-        keys: The latter columns.
+    ``keys`` are the columns that tell groups apart, beside those of `HISTOGRAM`.
     """
     group, labels = _grouped(table, keys)
     value, calls = (table[name].to_numpy() for name in ("value", "calls"))

@@ -47,12 +47,7 @@ class DeviceNames(NamedTuple):
         """The first of some devices, by their ranks where these are known.
 
         As in ``rank 2 on node01``, ``ranks 2 and 3 on node01``, ``ranks 2 on node01 and 9 on
-        node04``, ``device 3``.
-
-        Args:
-            devices: The devices; null for one of unknown number.
-            most: How many are named.
-            has_hosts: Whether hosts are named, too.
+        node04``, ``device 3``. Null stands for one of unknown number.
         """
         ranked = [device for device in devices if device in self.ranks]
         first = {self.ranks.get(device, device): device for device in reversed(ranked or devices)}

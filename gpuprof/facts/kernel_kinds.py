@@ -298,10 +298,7 @@ def unfused_attention(profile: Profile) -> Mapping[int | None, Attention]:
 def _chains(kind: Int64s, device: Int64s, stream: Int64s) -> tuple[Int64s, Int64s]:
     """Places of products with nothing between but a softmax and what belongs to one.
 
-    Args:
-        kind: Of each kernel, by device, stream and start.
-        device: Its device.
-        stream: Its stream.
+    Kernels are by device, stream and start.
 
     Returns:
         The places of the first and of the second product of each.

@@ -212,11 +212,8 @@ def last_ranks(profile: Profile) -> tuple[LastRank, ...]:
 def delay_before(record: CollectiveRecord, device: int, rows: Int64s) -> Delay | None:
     """What delayed a device, more than the others, before some calls to which it came last.
 
-    Args:
-        record: The collectives.
-        device: The device.
-        rows: Its communication kernels of these calls, of one communicator; where not all have the
-            same ranks, those that most have count.
+    ``rows`` are its communication kernels of these calls, of one communicator; where not all have
+    the same ranks, those that most have count.
     """
     places = record.parts.group_of[rows]
     if not len(places) or places[0] < 0:

@@ -393,10 +393,7 @@ def lost_threads(profile: Profile) -> Mapping[int, tuple[int, int]]:
 def _lost_after(start: Int64s, is_its: Numbers, number: Numbers) -> int | None:
     """When the last recorded call of a thread began; None where none is lost after that.
 
-    Args:
-        start: When the calls of its process began, its own among them.
-        is_its: Which calls are its own.
-        number: Their correlation ids.
+    All calls are of one process, and have their correlation ids.
     """
     last_ns = int(start[is_its].max())
     around_ns = min(last_ns - int(start[is_its].min()), int(start.max()) - last_ns)

@@ -65,10 +65,7 @@ def read_columns(
 def columns_of(parts: Iterable[Sequence[Any]], columns: int, rows: int = 0) -> list[Any]:
     """So many columns that come in pieces, each as one array.
 
-    Args:
-        parts: The pieces.
-        columns: How many columns each has.
-        rows: How many rows all have together at most, for which there is room at once then.
+    Where it is said how many rows they have together at most, there is room for these at once.
     """
     gathered = [Growing() for _ in range(columns)]
     for column in gathered:

@@ -198,10 +198,7 @@ def _labelled(
 ) -> Numbers:
     """The number of the label of each range; labels without one yet are given one.
 
-    Args:
-        codes: Text, domain and kind of the ranges, by their places among some words.
-        words: These words.
-        numbers: The numbers of labels.
+    ``codes`` are the places of text, domain and kind of the ranges among ``words``.
     """
     code = np.zeros(len(codes[0]), np.int64)
     for places, of in zip(codes, words, strict=True):

@@ -412,15 +412,9 @@ def _awaited(
     """What some launched work waited for: activities of other streams or devices of its process.
 
     It is the last one that ended within 20 us before the work began; where a stream wait was
-    recorded between the launch and the one before it on the stream, of the streams that such
-    waits name alone.
-
-    Args:
-        profile: The whole recording is read.
-        device: The device that paused; the work may be a copy that another device runs.
-        launch: Its places among the launches.
-        since: From when on it could have begun.
-        instant: When it began.
+    recorded between the launch and the one before it on the stream, of the streams that such waits
+    name alone. The work, perhaps a copy that another device runs than the one that paused, could
+    have begun ``since`` then, and began at an instant.
 
     Returns:
         Places among all activities; `NOT_FOUND` where there is none.

@@ -424,10 +424,7 @@ def _lost_ns(process_id: int | None, profile: Profile) -> int:
 def _cut(series: StepWindows, busy: Int64s, spans: Sequence[Intervals]) -> _Flags:
     """Which steps the recording's ends cut off.
 
-    Args:
-        series: The steps.
-        busy: How long kernels run in each.
-        spans: Of each device.
+    ``busy`` is how long kernels run in each; spans are those of devices.
     """
     start, end = series.start_ns, series.end_ns
     usual = median(end - start)

@@ -145,8 +145,7 @@ def open_at(ranges: RangesOfThread, times: Int64s, *, is_outermost: bool) -> Int
 def merged_by_label(ranges: Ranges) -> Ranges:
     """Ranges of one label and thread that overlap as one range, from first start to last end.
 
-    Args:
-        ranges: Sorted by start.
+    Ranges are sorted by start.
 
     Returns:
         Ranges of one label and thread that share no instant; those that only touch stay two.
@@ -177,8 +176,7 @@ def merged_by_label(ranges: Ranges) -> Ranges:
 def without_nested(ranges: Ranges) -> Ranges:
     """The ranges that lie within no other of their thread, whatever the labels.
 
-    Args:
-        ranges: Sorted by start, the outer one first of those that start at once.
+    Ranges are sorted by start, the outer one first of those that start at once.
     """
     order, lane = _by_lane(ranges)
     end = ranges.end_ns[order]

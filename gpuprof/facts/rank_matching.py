@@ -110,8 +110,7 @@ class _Fit(NamedTuple):
 def matched(channels: Sequence[Channel]) -> tuple[list[Communicator], list[ClockOffset]]:
     """The communicators of at least two devices, and the clocks that disagree.
 
-    Args:
-        channels: All channels; those of unknown devices belong to none.
+    Channels of unknown devices belong to none.
     """
     unmatched = [
         channel
@@ -156,10 +155,7 @@ def by_known_ranks(communicator: Communicator, ranks: int) -> Iterator[Communica
 
     A rank whose recording ends early, or is absent, lacks in all later calls; two devices of which
     one goes on where the other ends, as the files of a rank that began anew, never lack together.
-
-    Args:
-        communicator: As `matched` gives it.
-        ranks: How many ranks the group has at least; 0 where nothing tells.
+    The group has so many ranks at least; 0 where nothing tells.
     """
     has_call = communicator.rows != NO_CALL
     most = max(ranks, int(has_call.sum(axis=1).max()))
@@ -269,14 +265,10 @@ def clock_offsets(
 ) -> list[ClockOffset]:
     """The clock of each device beside that of the first of those with which it has collectives.
 
-    Collectives end on all ranks together, so that the ends of the same calls show how far
-    clocks are apart, whoever came late. Where clocks are known by way of others, the error is the
-    largest of these pairs, and the number of calls the smallest.
-
-    Args:
-        end_ns: End of all communication kernels of the recording.
-        communicators: As `matched` gives them.
-        clocks: As `matched` gives them.
+    Collectives end on all ranks together, so that the ends of the same calls show how far clocks
+    are apart, whoever came late. Where clocks are known by way of others, the error is the largest
+    of these pairs, and the number of calls the smallest. ``end_ns`` is of all communication kernels
+    of the recording.
     """
     pairs = [*clocks]
     later_columns = [(c, column) for c in communicators for column in range(1, len(c.devices))]
@@ -332,12 +324,7 @@ def ended_together(
     """Whether the kernels of each call can be those of one call.
 
     They end within the time that the shortest of them took, and none before the last began.
-
-    Args:
-        shortest: How long the shortest kernel of each call took in ns.
-        last_start: When the last of them started in ns.
-        first_end: When the first one ended.
-        last_end: When the last one ended.
+    ``shortest`` is how long the shortest kernel of each call took; all are in ns.
     """
     is_together: npt.NDArray[np.bool_] = last_end - first_end <= np.maximum(shortest, TOGETHER_NS)
     is_together &= last_start <= first_end + TOGETHER_NS

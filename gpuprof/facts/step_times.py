@@ -160,12 +160,9 @@ def mixes(numbers: Int64s, counts: Int64s) -> Int64s:
     """A number for each step's mix of kernels; steps of one number have most of them in common.
 
     The most frequent mix leads those that are like it, the most frequent of the others the next.
-    Source: J. A. Hartigan, Clustering Algorithms, 1975, chapter 3; likeness as in M. Ruzicka,
-    1958: kernels that both have / kernels that either has.
-
-    Args:
-        numbers: Of kernels.
-        counts: How many of each are in each step, a row per step.
+    Source: J. A. Hartigan, Clustering Algorithms, 1975, chapter 3; likeness as in M. Ruzicka, 1958:
+    kernels that both have / kernels that either has. ``counts`` has a row per step and a column for
+    each of the kernels' numbers.
     """
     # Different mixes have different sums, as good as always.
     factors = [pow(48_271, power, (1 << 31) - 1) for power in (numbers + 1).tolist()]

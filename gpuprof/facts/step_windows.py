@@ -145,9 +145,7 @@ def by_period(series: StepWindows) -> StepWindows:
 def windows_of_range(profile: Profile, pattern: str) -> tuple[StepWindows, ...]:
     """What the NVTX ranges of a text launched, each as if it were a step, of every process.
 
-    Args:
-        profile: Needs ``nvtx_ranges`` and ``api_calls``.
-        pattern: The ranges' text; * stands for anything. See `nvtx.ranges_like`.
+    The pattern is as in `nvtx.ranges_like`.
 
     Raises:
         MissingTableError: No ranges or calls were recorded.
@@ -248,9 +246,7 @@ def _detected(profile: Profile) -> Iterator[StepWindows]:
 def pauses_before(start: Int64s, duration: Int64s) -> Int64s:
     """For how long nothing ran before each of the kernels of a stream, by start; 0 for the first.
 
-    Args:
-        start: Starts in ns.
-        duration: How long each takes in ns.
+    All times are in ns.
     """
     pause = np.zeros(len(start), np.int64)
     # Of millions, in place.

@@ -313,10 +313,7 @@ def _with_families(findings: Sequence[Finding]) -> list[Finding]:
     """The findings of one scope with what each's family costs and can win, each time once.
 
     Costs of a family may be of the same time, as copies of two kinds that run at once: together
-    they cost that time once.
-
-    Args:
-        findings: Of one scope, each of another cause; what costs little is no part of a family.
+    they cost that time once. What costs little is no part of a family.
     """
     families: dict[str, list[Finding]] = {}
     for finding in findings:

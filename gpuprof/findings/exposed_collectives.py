@@ -164,10 +164,7 @@ def words_of_transfer(*, is_known: bool, absent: Sequence[int]) -> tuple[str, st
 def rank_sentences(record: CollectiveRecord, steps: pa.Table, ranks: pa.Table) -> Iterator[str]:
     """Who makes the others wait, why and when, and who is slow without collectives.
 
-    Args:
-        record: The collectives of all ranks.
-        steps: The rows of ``steps``.
-        ranks: The rows of ``ranks``.
+    ``steps`` and ``ranks`` are the tables of these names.
     """
     lasts = last_ranks_of(record)
     # Of ranks that all come last as often, none is late.

@@ -209,9 +209,7 @@ def _with_win(cost: Row, source: Path) -> Row:
 def _sentence(phases: Sequence[Sequence[Row]], *, has_phases: bool) -> str:
     """What a device pays in the phase in which most can be won, other devices, and other phases.
 
-    Args:
-        phases: The rows of a cause by phase and device.
-        has_phases: Whether the recording has several phases, so that they are named.
+    Each phase has the rows of its devices; where the recording has several, they are named.
     """
     first, *on_others = phases[0]
     text = f"{device_name(first['device_id'])} {first['phrase']}"

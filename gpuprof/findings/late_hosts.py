@@ -356,11 +356,8 @@ def _idle(scope: Scope, pauses: Intervals) -> Finding:
 def _waited(scope: Scope, pieces: Pieces, rows: Int64s, lengths: Int64s) -> tuple[str, str, str]:
     """In which call the host waited before most of some pauses, and the short gaps of the scope.
 
-    Args:
-        scope: Where the pauses were measured.
-        pieces: All pieces of pauses.
-        rows: Those that calls which wait brought about, by their places.
-        lengths: What the scope has of each.
+    ``rows`` are the pieces that calls which wait brought about, ``lengths`` what the scope has of
+    each.
 
     Returns:
         The name of the call, empty where none is known; what it reads back or copies each time,
@@ -402,10 +399,7 @@ def _of_pauses(pieces: Pieces, rows: Int64s, lengths: Int64s) -> Mapping[str, in
 def _copied(scope: Scope, dst: int, most_bytes: int) -> int:
     """Bytes that each step copies between host and device where these are few; else 0.
 
-    Args:
-        scope: The steps.
-        dst: Where to: `HOST`, or the number of the device.
-        most_bytes: How many are few.
+    To ``dst``, which is `HOST` or the number of the device.
     """
     if not scope.has_steps or not scope.profile.unrestricted.has("memcpys"):
         return 0

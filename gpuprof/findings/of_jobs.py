@@ -130,12 +130,8 @@ def _alone_ns(job: Profile) -> Mapping[Place, int]:
 def _won_ns(job: Profile, rows: Sequence[Row], column: str) -> int | None:
     """What a step of the job wins where ranks win what the replay of each tells; None for unknown.
 
-    It is as long as that of the rank which waits least: what others win, they wait more.
-
-    Args:
-        job: The job.
-        rows: What costs devices time by one cause, in one phase.
-        column: What each wins; of the devices of one file it is predicted of the first one.
+    It is as long as that of the rank which waits least: what others win, they wait more. ``column``
+    says what each wins; of the devices of one file it is predicted of the first one.
     """
     predicted = [row for row in rows if row["change"] or row["assumptions"]]
     if not predicted or any(row[column] is None for row in predicted):
@@ -154,9 +150,7 @@ def _won_ns(job: Profile, rows: Sequence[Row], column: str) -> int | None:
 def usual_row(job: Profile, rows: Sequence[Row]) -> Row:
     """What one cause costs the devices of a job in one phase: their median, in words of the worst.
 
-    Args:
-        job: The job.
-        rows: What it costs each of them, the most first.
+    ``rows`` has those of each of them, the most first.
     """
     names = ("step_ns", "cost_ns", "win_ns", "family_cost_ns", "family_win_ns")
     usual = rows[0] | {n: int(np.median([row[n] or 0 for row in rows])) for n in names}
@@ -174,11 +168,8 @@ def usual_row(job: Profile, rows: Sequence[Row]) -> Row:
 def sentence_of_job(job: Profile, phases: Sequence[Sequence[Row]], *, has_phases: bool) -> str:
     """How many devices pay it, what it costs them, and which pay much more than the others.
 
-    Args:
-        job: The job.
-        phases: Those that pay it in each phase, the most first; first the phase in which most can
-            be won.
-        has_phases: Whether phases are named.
+    ``phases`` has those that pay it in each phase, the most first; first the phase in which most
+    can be won.
     """
     rows, names = phases[0], names_of(job)
     phrase = names.in_text(rows[len(rows) // 2]["phrase"])

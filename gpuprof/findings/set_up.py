@@ -191,12 +191,8 @@ def set_up_of(profile: Profile, device: DeviceTimeline) -> Intervals:
     Where phases hold most of its kernels' work: all idle time outside of them. Otherwise the one
     pause that the program starts with, those that calls take which are made once, and those that
     are longer than all that the device does, unless there are three or more of about the same
-    length: no work is done again and again beside them. Pauses whose next work was launched
-    before them are left out, except where a launch loads code.
-
-    Args:
-        profile: The whole recording is read.
-        device: One of its devices, or of those of the part that is looked at.
+    length: no work is done again and again beside them. Pauses whose next work was launched before
+    them are left out, except where a launch loads code. The whole recording is read.
     """
     return _set_up(profile)[device.device_id]
 
@@ -209,9 +205,7 @@ def _set_up(profile: Profile) -> Mapping[int | None, Intervals]:
 def copies_outside(profile: Profile, device: DeviceTimeline) -> Intervals:
     """When a device does nothing but transfers that no step pays; nothing where it has no phases.
 
-    Args:
-        profile: The whole recording is read.
-        device: As in `set_up_of`.
+    The whole recording is read.
     """
     spans = _holding_most(profile)[device.device_id]
     return NOTHING if spans is None else difference(device.exposed[TRANSFER], spans)

@@ -92,12 +92,7 @@ class Incomplete(NamedTuple):
 
 
 def of_recording(profile: Profile, scopes: Sequence[Scope]) -> Iterator[Finding]:
-    """What a recording as a whole lacks, is of, or pays once; costs of `setup` are of all of it.
-
-    Args:
-        profile: The recording, or the part of it that is looked at.
-        scopes: The devices with their phases.
-    """
+    """What a recording as a whole lacks, is of, or pays once; costs of `setup` are of all of it."""
     devices = working_devices(profile)
     if devices:
         yield from _lacking(profile, devices)
@@ -298,8 +293,7 @@ def _is_at_once(first: _Scope, second: _Scope) -> bool:
 def incomplete(profile: Profile) -> Incomplete | None:
     """Why idle time tells nothing in a recording; None where it does.
 
-    Args:
-        profile: The whole recording is looked at, up to its first 50,000 calls.
+    The whole recording is looked at, up to its first 50,000 calls.
     """
     if KERNELS_RERUN in profile.origin.warnings:
         return Incomplete(

@@ -38,11 +38,7 @@ def fewest_bytes(graph: StepGraph, free: Iterable[int]) -> Int64s:
     Among equal bytes fewest copies, then fewest moves; never more bytes, or copies of unknown size,
     than today. A tensor of unknown size counts as the median of the known ones. The solver computes
     in doubles: what is below a millionth of the largest tensor is improved one operation at a time.
-
-    Args:
-        graph: The step.
-        free: Operations that may move. Those in loops, and those that must run with a fixed one,
-            stay.
+    Of the ``free`` operations those in loops, and those that must run with a fixed one, stay.
     """
     units, place = graph.units, graph.place
     is_free = np.zeros(len(units), bool)

@@ -89,9 +89,7 @@ class Proposal(NamedTuple):
 def proposal(profile: Profile, pinned: frozenset[str]) -> Proposal:
     """The proposed placement of a recorded step.
 
-    Args:
-        profile: A recording of a TensorFlow program with graphs.
-        pinned: What must stay: variables, forward, or neither.
+    What is ``pinned`` must stay: variables, forward, or neither.
 
     Raises:
         MissingTableError: It has no graph of a training step.
@@ -115,13 +113,9 @@ def freedoms(graph: StepGraph, flow: Dataflow | None, pinned: frozenset[str]) ->
 
     Inputs stay, and so do the matrix products and convolutions of the forward pass, except in
     towers whose layers alternate between devices: these may go to the device of most of their
-    layers. Otherwise everything would go to one device, which copies nothing.
-
-    Args:
-        graph: The step.
-        flow: The same as the hints see it; None for other frameworks, where alternating layers
-            are not searched.
-        pinned: What must stay: variables, forward or neither.
+    layers. Otherwise everything would go to one device, which copies nothing. What is ``pinned``
+    must stay: variables, forward, or neither. Without ``flow``, as of other frameworks than
+    TensorFlow, alternating layers are not searched.
 
     Returns:
         At least one. Copies never grow from one to the next.
@@ -227,9 +221,7 @@ def timed_proposal(proposed: Proposal, machine: GpuMachine) -> TimedProposal:
 def candidates(search: Search, least: Int64s) -> tuple[TimedPlacement, ...]:
     """Placements on a machine: today's first, if it has as many GPUs, then the simplest.
 
-    Args:
-        search: The search for a step on a machine.
-        least: The placement that copies fewest bytes.
+    ``least`` is the placement that copies fewest bytes.
     """
     graph, gpus = search.graph, len(search.machine.gpus)
     starts = search.alone()

@@ -219,11 +219,7 @@ def _made_one(
 ) -> tuple[Int64s, Int64s]:
     """The collectives that become a part of a later one each, and these later ones.
 
-    Args:
-        profile: The recording.
-        changed: The graph so far.
-        chosen: The collectives that may be made one.
-        most: How many become one at most; 0 for all of a step.
+    At most ``most`` become one; 0 stands for all of a step.
 
     Raises:
         UsageError: All of a step are to become one, and nothing tells steps.
@@ -302,10 +298,7 @@ OPEN: Final = ("link", "merge=", "faults=", "gpu=")
 def apply(profile: Profile, changes: Sequence[str], bound: int) -> Changed:
     """Apply changes to the graph of a recording, one after the other.
 
-    Args:
-        profile: The recording.
-        changes: As given with ``--what``.
-        bound: `USUAL`, `SLOW` or `FAST` links.
+    Links are those of ``bound``: `USUAL`, `SLOW` or `FAST`.
 
     Raises:
         UsageError: A change is unknown, or matches nothing.

@@ -68,10 +68,7 @@ class Steps(NamedTuple):
 def effect(profile: Profile, changes: Sequence[str], steps: Steps) -> tuple[Int64s, str]:
     """What changes win of each of some steps, or of the recording.
 
-    Args:
-        profile: A recording that `doubt` says nothing against.
-        changes: As given with ``--what``; all are applied together.
-        steps: The steps.
+    All changes are applied together to a recording that `doubt` says nothing against.
 
     Returns:
         How much shorter each step, or the recording, is in ns, negative where it is longer; and

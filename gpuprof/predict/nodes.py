@@ -169,12 +169,8 @@ def _nodes(
 ) -> Nodes:
     """The nodes of the calls and operations that are here.
 
-    Args:
-        graph: The graph.
-        edges: Its edges.
-        here: Whether each item is on this rank.
-        ends: The items of both ends of each edge.
-        least_ns: How long each item takes without waiting.
+    ``ends`` are the items of both ends of each edge, ``least_ns`` is how long each item takes
+    without waiting.
     """
     (source, target), kind_of = ends, edges.kind
     calls = len(graph.calls)
@@ -223,9 +219,7 @@ def _nodes(
 def _numbered(edges: _All, members: tuple[Int64s, ...]) -> tuple[Int64s, Int64s, Int64s, Int64s]:
     """Nodes in the order of their starts: kind, item, instant; and their numbers by kind and item.
 
-    Args:
-        edges: The edges of the graph.
-        members: By kind of node, the items that have one.
+    ``members`` has the items of each kind of node.
     """
     item = np.concatenate(members)
     kind = np.repeat(np.arange(len(members)), [len(rows) for rows in members])

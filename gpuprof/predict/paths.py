@@ -272,12 +272,6 @@ def _rows(
 ) -> Iterator[dict[str, Any]]:
     """Rows of `STEP_TIMELINE`: operations, then what else a path goes through.
 
-    Args:
-        graph: The recording.
-        name: Which path it is.
-        times: When the operations of the step run.
-        in_step: The critical path within the step.
-
     Returns:
         None for a step of too many operations.
     """

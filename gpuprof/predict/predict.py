@@ -179,9 +179,8 @@ _Parts = dict[str, tuple[Int64s, list[PathPart]]]
 def predict(profile: Profile, changes: Sequence[str]) -> Prediction:
     """Replay a recording with changes.
 
-    Args:
-        profile: Needs GPU operations with their times, and CUDA calls for most answers.
-        changes: As `gpuprof predict --help` lists them; all are applied together.
+    It needs GPU operations with their times, and CUDA calls for most answers. Changes are as
+    `gpuprof predict --help` lists them; all are applied together.
 
     Raises:
         UsageError: A change is unknown, or matches nothing.
@@ -315,12 +314,7 @@ def _predicted(
 ) -> tuple[Path, StepTimes]:
     """Adds predictions to the rows of steps; returns what a step goes through with the changes.
 
-    Args:
-        profile: The recording.
-        changes: As given with ``--what``.
-        changed: The graph with them.
-        each_step: The steps of each row, and what each of them took as measured and as replayed.
-        rows: What was measured and replayed of these.
+    ``each_step`` has what each of the steps of a row took as measured and as replayed.
     """
     steps = [step for step, _, _ in each_step]
     timed = StepTime(changed.graph, changed)

@@ -126,10 +126,7 @@ def mismatches(
 ) -> list[dict[str, Any]]:
     """What differs, or could not be checked, as rows of `COMPARABILITY`.
 
-    Args:
-        baseline: The baseline.
-        candidate: The candidate.
-        kernels: The candidate's rows of `KERNELS`.
+    ``kernels`` are the candidate's rows of `KERNELS`.
     """
     labels = baseline.label, candidate.label
     rows: list[dict[str, Any]] = []

@@ -218,9 +218,6 @@ class CommonCalls(NamedTuple):
 def calls_of(kernels: Sequence[Row]) -> CommonCalls | None:
     """What the calls of kernels come to.
 
-    Args:
-        kernels: The rows of one candidate.
-
     Returns:
         None where calls are unknown, or where the sides have too few kernels in common: those in
         other launch shapes may do more or less in a call.
@@ -252,9 +249,7 @@ def calls_of(kernels: Sequence[Row]) -> CommonCalls | None:
 def by_call(compared: ComparedSteps, name: str) -> ComparedSteps | None:
     """A recording from one call of a kernel to the next on its device, as if these were steps.
 
-    Args:
-        compared: The recording.
-        name: The kernel's name, in the words of any tool.
+    The kernel is named in the words of any tool.
 
     Returns:
         None where it is called too seldom to tell.
@@ -282,9 +277,6 @@ def by_call(compared: ComparedSteps, name: str) -> ComparedSteps | None:
 
 def other_kernels_of(kernels: Sequence[Row]) -> list[tuple[str, int, float]] | None:
     """The compute kernels that each side has alone, in no launch shape on the other.
-
-    Args:
-        kernels: The rows of one candidate.
 
     Returns:
         Of the baseline, then of the candidate: the name of the one that takes most (empty for

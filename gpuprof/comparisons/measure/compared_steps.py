@@ -372,10 +372,6 @@ def uncompared_rows(
 ) -> list[dict[str, Any]]:
     """The phases of each variant that are not compared, as rows of `UNCOMPARED`, the longest first.
 
-    Args:
-        phases: Those that are compared.
-        uncompared: Those of each run that are not, by variant.
-
     Returns:
         Of several runs of a variant, a phase of one name as the first one has it.
     """

@@ -127,10 +127,7 @@ def exposed_times(
 ) -> dict[str, int]:
     """Split the compared time of a device: each of `PARTS` and idle, in ns.
 
-    Args:
-        compared: The run.
-        device: One of its devices.
-        unmatched: Kernels that the other side lacks, as the recording has them.
+    Kernels are ``unmatched`` that the other side lacks, as the recording has them.
     """
     exposed = _exposed(compared.profile.unrestricted, device.timeline, unmatched)
     times = {part: device.within(covered) for part, covered in exposed.items()}
@@ -144,11 +141,6 @@ def exposed_unit(
 
     The parts are those of typical steps, in the ratio that adds up to the median; a mean over all
     steps would be that of outliers.
-
-    Args:
-        compared: The run.
-        device: One of its devices.
-        unmatched: Kernels that the other side lacks, as the recording has them.
     """
     if device.steps is None:
         return per_step(exposed_times(compared, device, unmatched), compared.steps)

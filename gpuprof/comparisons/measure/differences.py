@@ -138,9 +138,7 @@ def difference_rows(
 def difference_parts(base: Side, candidate: Side) -> dict[str, list[dict[str, Any]]]:
     """The parts of the candidate's difference to the baseline, on each basis that both know.
 
-    Args:
-        base: The baseline's runs with their kernels.
-        candidate: The candidate's, matched in the same way.
+    The kernels of both sides are matched in the same way.
 
     Returns:
         The candidate's rows of `SPLIT` by basis; `EXPOSED` first.

@@ -128,9 +128,7 @@ def runs_of(path: AnyPath, reader: str | None = None, section: str | int | None 
 def check_repeats(name: str, runs: Iterable[Profile]) -> None:
     """Refuse a recording beside itself, which would look like a run without noise.
 
-    Args:
-        name: What the runs are given to, as ``label dual``.
-        runs: Runs of one variant.
+    The runs of one variant are given to ``name``, as ``label dual``.
 
     Raises:
         UsageError: One is there twice.
@@ -145,9 +143,7 @@ def check_repeats(name: str, runs: Iterable[Profile]) -> None:
 def _names(unlabelled: Sequence[tuple[_Unlabelled, Profile]], labels: Iterable[str]) -> list[str]:
     """Names after variants or files, told apart by folders where these differ, else by numbers.
 
-    Args:
-        unlabelled: Recordings, each with its first run.
-        labels: What others are called already.
+    ``labels`` are what others are called already.
     """
     names, folders = [], []
     for recording, run in unlabelled:

@@ -50,11 +50,6 @@ def verdict(baseline: str, cases: Sequence[Case], unit: str) -> str:
     """Say how much the variants differ, how certain that is, and what makes the difference.
 
     The most certain sentences come first.
-
-    Args:
-        baseline: Label of the variant that the others are compared with.
-        cases: The candidates.
-        unit: What figures are of, as in `Comparison`.
     """
     groups: dict[str, list[Case]] = {}
     for case in cases:
@@ -66,11 +61,7 @@ def verdict(baseline: str, cases: Sequence[Case], unit: str) -> str:
 def headlines(baseline: str, place: str, cases: Sequence[Case], unit: str) -> tuple[str, str]:
     """The verdict's core in one line: the candidate that differs most, where, and why.
 
-    Args:
-        baseline: Label of the variant that the others are compared with.
-        place: The same, with the phase that is compared.
-        cases: The candidates.
-        unit: What figures are of, as in `Comparison`.
+    ``place`` is the label of the baseline with the phase that is compared.
 
     Returns:
         The line, and the same without where and why, as the title of a chart.
@@ -119,10 +110,7 @@ def in_brief(phase: str, cases: Sequence[Case]) -> str:
 def unequal_work(baseline: str, case: Case, *, of_recordings: bool) -> str:
     """That a candidate does more or less work; empty where both do the same amount.
 
-    Args:
-        baseline: Label of the baseline.
-        case: The candidate.
-        of_recordings: Whether recordings are meant, else a step of each.
+    Of whole recordings, or of a step of each.
     """
     calls = case.calls
     if calls is None or not calls.are_unequal or case.of_step != PER_STEP:
