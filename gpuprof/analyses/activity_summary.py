@@ -25,7 +25,7 @@ from gpuprof.model.analysis import Analysis, per_file, reads, summed
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import ACTIVITY_SUMMARY, FLOAT, INT, TEXT, Column, Schema
+from gpuprof.model.schema import ACTIVITY_SUMMARY, FLOAT, Bytes, Column, Schema, Text
 
 ACTIVITIES: Final = Schema(
     ACTIVITY_SUMMARY.name,
@@ -37,19 +37,19 @@ KERNEL_SUMMARY: Final = Schema(
     "kernel_summary",
     "all executions of the kernels of one name, on all devices",
     {name: ACTIVITY_SUMMARY.columns[name] for name in _OF_KERNELS}
-    | {"name": Column(TEXT, "", "Demangled name.", required=True), "short_name": SHORT_NAME},
+    | {"name": Text("Demangled name.", required=True), "short_name": SHORT_NAME},
 )
 SIZE_SUMMARY: Final = Schema(
     "size_summary",
     "all copies of one kind, or all memsets",
     {
-        "name": Column(TEXT, "", "Memcpy kind, or memset.", required=True),
+        "name": Text("Memcpy kind, or memset.", required=True),
         "calls": ACTIVITY_SUMMARY.columns["calls"],
-        "bytes": Column(INT, "B", "Sum of sizes; null where one of them is unknown."),
+        "bytes": Bytes("Sum of sizes; null where one of them is unknown."),
         "mean_bytes": Column(FLOAT, "B", "Mean size of those that are known."),
         "median_bytes": Column(FLOAT, "B", "Median size of those that are known."),
-        "min_bytes": Column(INT, "B", "Smallest size."),
-        "max_bytes": Column(INT, "B", "Largest size."),
+        "min_bytes": Bytes("Smallest size."),
+        "max_bytes": Bytes("Largest size."),
         "stddev_bytes": Column(FLOAT, "B", "Sample standard deviation; null for a single call."),
     },
 )

@@ -14,18 +14,18 @@ from gpuprof.facts.numbers import columns_of, groups, rows_named
 from gpuprof.model.analysis import by, per_file, reads
 from gpuprof.model.derived import known
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema, process_column
+from gpuprof.model.schema import FLOAT, Column, Count, Id, Ns, Process, Schema, Text
 
 SYNCHRONISING_CALLS: Final = Schema(
     "synchronising_calls",
     "all calls of one function of the API that returns when work on a device has ended",
     {
-        "name": Column(TEXT, "", "cudaStreamSynchronize, cudaMemcpy, ...", required=True),
-        "process_id": process_column("Operating-system process; null where unknown."),
-        "calls": Column(INT, "1", "How often.", required=True),
-        "total_ns": Column(INT, "ns", "Host time spent in it.", required=True),
+        "name": Text("cudaStreamSynchronize, cudaMemcpy, ...", required=True),
+        "process_id": Process("Operating-system process; null where unknown."),
+        "calls": Count("How often.", required=True),
+        "total_ns": Ns("Host time spent in it.", required=True),
         "mean_ns": Column(FLOAT, "ns", "total_ns / calls."),
-        "max_ns": Column(INT, "ns", "Longest."),
+        "max_ns": Ns("Longest."),
     },
 )
 
@@ -74,12 +74,10 @@ LAUNCH_LATENCY: Final = Schema(
     "launch_latency",
     "all activities of one kind whose launching call is known",
     {
-        "activity_kind": Column(TEXT, "", "kernel, memcpy or memset.", required=True),
-        "device_id": Column(INT, "", "CUDA device ordinal; null where unknown."),
-        "calls": Column(INT, "1", "How many.", required=True),
-        "early_calls": Column(
-            INT,
-            "1",
+        "activity_kind": Text("kernel, memcpy or memset.", required=True),
+        "device_id": Id("CUDA device ordinal; null where unknown."),
+        "calls": Count("How many.", required=True),
+        "early_calls": Count(
             "Those that start before their call: the clocks of host and device disagree, and "
             "the latencies below are null.",
             required=True,
@@ -87,7 +85,7 @@ LAUNCH_LATENCY: Final = Schema(
         "mean_ns": Column(FLOAT, "ns", "From start of the call to start on the device, mean."),
         "median_ns": Column(FLOAT, "ns", "Median; time spent queueing behind others included."),
         "p95_ns": Column(FLOAT, "ns", "95 % waited no longer."),
-        "max_ns": Column(INT, "ns", "Longest."),
+        "max_ns": Ns("Longest."),
     },
 )
 _KINDS: Final = {"kernels": "kernel", "memcpys": "memcpy", "memsets": "memset"}

@@ -29,27 +29,27 @@ from gpuprof.facts.step_windows import STEP_READS
 from gpuprof.facts.timeline import TIMELINE_READS
 from gpuprof.model.analysis import Analysis, reads
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema, process_column
+from gpuprof.model.schema import FLOAT, Bytes, Column, Count, Flag, Kind, Ns, Process, Schema, Text
 
 PING_PONG: Final = Schema(
     "ping_pong",
     "all pairs of copies of one size that went to a memory and came back next",
     {
-        "src": Column(TEXT, "", "Memory that the data left: host, or device N.", required=True),
-        "dst": Column(TEXT, "", "Memory that it went to and came back from.", required=True),
-        "copy_bytes": Column(INT, "B", "Size of each copy.", required=True),
-        "pairs": Column(INT, "1", "How often it went there and came back.", required=True),
-        "total_ns": Column(INT, "ns", "Time of the copies of all pairs.", required=True),
+        "src": Text("Memory that the data left: host, or device N.", required=True),
+        "dst": Text("Memory that it went to and came back from.", required=True),
+        "copy_bytes": Bytes("Size of each copy.", required=True),
+        "pairs": Count("How often it went there and came back.", required=True),
+        "total_ns": Ns("Time of the copies of all pairs.", required=True),
         "median_stay_ns": Column(
             FLOAT, "ns", "Median time from the end of the way there to the start of the way back."
         ),
-        "there_range": Column(
-            TEXT, "", "NVTX range or operation that launched most ways there; null where unknown."
+        "there_range": Text(
+            "NVTX range or operation that launched most ways there; null where unknown."
         ),
-        "back_range": Column(
-            TEXT, "", "NVTX range or operation that launched most ways back; null where unknown."
+        "back_range": Text(
+            "NVTX range or operation that launched most ways back; null where unknown."
         ),
-        "suggestion": Column(TEXT, "", "What to try.", required=True),
+        "suggestion": Text("What to try.", required=True),
     },
 )
 
@@ -102,29 +102,23 @@ ALTERNATION: Final = Schema(
     "alternation",
     "all turns from one part of a program to another one on a device and back",
     {
-        "src": Column(TEXT, "", "Device that the turn leaves and comes back to.", required=True),
-        "dst": Column(TEXT, "", "Device in between.", required=True),
-        "there": Column(
-            TEXT,
-            "",
+        "src": Text("Device that the turn leaves and comes back to.", required=True),
+        "dst": Text("Device in between.", required=True),
+        "there": Text(
             "NVTX range that copies there, or the operation that takes it.",
             required=True,
             label="Copies there",
         ),
-        "back": Column(
-            TEXT,
-            "",
+        "back": Text(
             "NVTX range that copies back, or the operation that makes it.",
             required=True,
             label="Copies back",
         ),
-        "name_scope": Column(TEXT, "", "Part of a TensorFlow model; null for NVTX ranges."),
-        "turns": Column(INT, "1", "How often.", required=True),
-        "total_ns": Column(INT, "ns", "Time of the copies there; null where none was recorded."),
-        "bytes": Column(
-            INT, "B", "Bytes of the copies there, of TensorFlow both ways; null where unknown."
-        ),
-        "suggestion": Column(TEXT, "", "What to try.", required=True),
+        "name_scope": Text("Part of a TensorFlow model; null for NVTX ranges."),
+        "turns": Count("How often.", required=True),
+        "total_ns": Ns("Time of the copies there; null where none was recorded."),
+        "bytes": Bytes("Bytes of the copies there, of TensorFlow both ways; null where unknown."),
+        "suggestion": Text("What to try.", required=True),
     },
 )
 
@@ -203,31 +197,27 @@ REPEATED_TRANSFERS: Final = Schema(
     "repeated_transfers",
     "all copies of one size from one memory to another that one place makes in every step",
     {
-        "process_id": process_column("Process; null where unknown."),
-        "src": Column(TEXT, "", "Memory copied from: host, device N, CPU:0, ...", required=True),
-        "dst": Column(TEXT, "", "Memory copied to.", required=True),
-        "copy_bytes": Column(INT, "B", "Size of each copy; null where unknown."),
-        "steps": Column(INT, "1", "Steps that copy it.", required=True),
-        "step_source": Column(
-            TEXT, "", "What tells steps: ranges, a detected pattern, or a function.", required=True
+        "process_id": Process("Process; null where unknown."),
+        "src": Text("Memory copied from: host, device N, CPU:0, ...", required=True),
+        "dst": Text("Memory copied to.", required=True),
+        "copy_bytes": Bytes("Size of each copy; null where unknown."),
+        "steps": Count("Steps that copy it.", required=True),
+        "step_source": Text(
+            "What tells steps: ranges, a detected pattern, or a function.", required=True
         ),
         "calls_per_step": Column(FLOAT, "1", "Copies per step.", required=True, kind=Kind.MEAN),
         "bytes_per_step": Column(FLOAT, "B", "Their bytes; null where unknown."),
-        "total_ns": Column(INT, "ns", "Time of all of them; null where no times were recorded."),
-        "exposed_ns": Column(
-            INT, "ns", "The part of total_ns at which no kernel runs on the destination."
+        "total_ns": Ns("Time of all of them; null where no times were recorded."),
+        "exposed_ns": Ns("The part of total_ns at which no kernel runs on the destination."),
+        "is_constant": Flag(
+            "Whether it is known to be the same bytes; null where only the size is."
         ),
-        "is_constant": Column(
-            FLAG, "", "Whether it is known to be the same bytes; null where only the size is."
+        "range": Text("NVTX range or operation that launched it; null where unknown."),
+        "src_operation": Text(
+            "What made it: the operation, or the kernel that ended last on the source."
         ),
-        "range": Column(TEXT, "", "NVTX range or operation that launched it; null where unknown."),
-        "src_operation": Column(
-            TEXT, "", "What made it: the operation, or the kernel that ended last on the source."
-        ),
-        "dst_operation": Column(
-            TEXT, "", "What takes it: the operation, or the kernel that starts next."
-        ),
-        "suggestion": Column(TEXT, "", "What to try.", required=True),
+        "dst_operation": Text("What takes it: the operation, or the kernel that starts next."),
+        "suggestion": Text("What to try.", required=True),
     },
 )
 

@@ -20,7 +20,7 @@ from gpuprof.facts.timeline import (
 from gpuprof.model.analysis import Analysis, ordered, per_file, reads, summed
 from gpuprof.model.intervals import covered_within, difference, intersection, together, union
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Schema
+from gpuprof.model.schema import Flag, Ns, Schema, Share, Text
 
 # Layers beside compute, as columns name them.
 LAYER_NAMES: Final = {
@@ -34,36 +34,32 @@ BREAKDOWN: Final = Schema(
     "one device that did any work",
     {
         "device_id": DEVICE_ID,
-        "span_ns": Column(
-            INT,
-            "ns",
+        "span_ns": Ns(
             "First start to last end, or the part of it that is looked at; of several recordings of"
             " a process, of all of them.",
             required=True,
         ),
-        "compute_ns": Column(INT, "ns", "A compute kernel runs.", required=True),
-        "exposed_communication_ns": Column(
-            INT, "ns", "A communication kernel runs, and no compute kernel.", required=True
+        "compute_ns": Ns("A compute kernel runs.", required=True),
+        "exposed_communication_ns": Ns(
+            "A communication kernel runs, and no compute kernel.", required=True
         ),
-        "exposed_transfer_ns": Column(INT, "ns", "A transfer runs, and no kernel.", required=True),
-        "exposed_local_copy_ns": Column(
-            INT, "ns", "A local copy or memset runs, and no kernel or transfer.", required=True
+        "exposed_transfer_ns": Ns("A transfer runs, and no kernel.", required=True),
+        "exposed_local_copy_ns": Ns(
+            "A local copy or memset runs, and no kernel or transfer.", required=True
         ),
-        "idle_ns": Column(INT, "ns", "Nothing runs.", required=True),
-        "busy_communication_ns": Column(INT, "ns", "A communication kernel runs."),
-        "busy_transfer_ns": Column(INT, "ns", "A transfer runs."),
-        "busy_local_copy_ns": Column(INT, "ns", "A local copy or memset runs."),
-        "hidden_communication_ns": Column(INT, "ns", "busy less exposed communication."),
-        "hidden_transfer_ns": Column(INT, "ns", "busy less exposed transfer."),
-        "hidden_local_copy_ns": Column(INT, "ns", "busy less exposed local copy."),
-        "hidden_transfer_fraction": Column(
-            FLOAT, "1", "hidden / busy transfer; null where nothing was transferred."
+        "idle_ns": Ns("Nothing runs.", required=True),
+        "busy_communication_ns": Ns("A communication kernel runs."),
+        "busy_transfer_ns": Ns("A transfer runs."),
+        "busy_local_copy_ns": Ns("A local copy or memset runs."),
+        "hidden_communication_ns": Ns("busy less exposed communication."),
+        "hidden_transfer_ns": Ns("busy less exposed transfer."),
+        "hidden_local_copy_ns": Ns("busy less exposed local copy."),
+        "hidden_transfer_fraction": Share(
+            "hidden / busy transfer; null where nothing was transferred."
         ),
-        "layout_conversion_ns": Column(
-            INT,
-            "ns",
+        "layout_conversion_ns": Ns(
             "Of compute: kernels that convert the layout of tensors run, which moves data within"
-            " the device.",
+            " the device."
         ),
     },
 )
@@ -137,29 +133,21 @@ UTILISATION: Final = Schema(
     "one device that did any work",
     {
         "device_id": DEVICE_ID,
-        "span_ns": Column(INT, "ns", "First start to last end.", required=True),
-        "kernel_ns": Column(INT, "ns", "At least one kernel runs.", required=True),
-        "kernel_share": Column(FLOAT, "1", "kernel_ns / span_ns."),
-        "is_enough": Column(
-            FLAG, "", "Whether that is at least 90 %; below, use one device better first."
-        ),
-        "biggest_reason": Column(
-            TEXT,
-            "",
+        "span_ns": Ns("First start to last end.", required=True),
+        "kernel_ns": Ns("At least one kernel runs.", required=True),
+        "kernel_share": Share("kernel_ns / span_ns."),
+        "is_enough": Flag("Whether that is at least 90 %; below, use one device better first."),
+        "biggest_reason": Text(
             "Where most of the other time goes: exposed transfers, exposed local copies, "
-            "synchronisation, launching, input or other host work, or idle (of unknown cause).",
+            "synchronisation, launching, input or other host work, or idle (of unknown cause)."
         ),
-        "biggest_reason_ns": Column(INT, "ns", "That time; null where it is enough."),
-        "exposed_transfer_ns": Column(INT, "ns", "A transfer runs, and no kernel."),
-        "exposed_local_copy_ns": Column(INT, "ns", "A local copy or memset runs, nothing else."),
-        "idle_waiting_ns": Column(
-            INT, "ns", "The device idles while a thread waits in a synchronising call."
-        ),
-        "idle_launching_ns": Column(
-            INT, "ns", "The device idles while threads are in other API calls only."
-        ),
-        "idle_host_ns": Column(
-            INT, "ns", "The device idles while no thread is in an API call: input, Python, ..."
+        "biggest_reason_ns": Ns("That time; null where it is enough."),
+        "exposed_transfer_ns": Ns("A transfer runs, and no kernel."),
+        "exposed_local_copy_ns": Ns("A local copy or memset runs, nothing else."),
+        "idle_waiting_ns": Ns("The device idles while a thread waits in a synchronising call."),
+        "idle_launching_ns": Ns("The device idles while threads are in other API calls only."),
+        "idle_host_ns": Ns(
+            "The device idles while no thread is in an API call: input, Python, ..."
         ),
     },
 )
@@ -170,8 +158,8 @@ UTILISATION_OVER_TIME: Final = Schema(
         "device_id": DEVICE_ID,
         **SLICE,
         "kernel_ns": UTILISATION.columns["kernel_ns"],
-        "kernel_share": Column(FLOAT, "1", "kernel_ns / length of the slice."),
-        "exposed_transfer_ns": Column(INT, "ns", "A transfer runs, and no kernel.", required=True),
+        "kernel_share": Share("kernel_ns / length of the slice."),
+        "exposed_transfer_ns": Ns("A transfer runs, and no kernel.", required=True),
     },
 )
 _SLICES: Final = 20

@@ -13,7 +13,7 @@ from gpuprof.facts.hosts import DeviceNames, names_of
 from gpuprof.facts.rank_matching import TOGETHER_NS, ClockOffset, are_apart
 from gpuprof.model.analysis import Analysis
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import FLAG, INT, TEXT, Column, Schema
+from gpuprof.model.schema import Count, Flag, Id, Ns, Schema, Text
 
 # Ranks of one host share a clock: where theirs differ by more, files were timed by themselves.
 _ONE_CLOCK_NS: Final = TOGETHER_NS
@@ -24,33 +24,25 @@ CLOCK_OFFSETS: Final = Schema(
     "the clock of one host, rank or device beside that of the first one with which it has"
     " collectives",
     {
-        "host": Column(TEXT, "", "The host, where those of several are known."),
-        "devices": Column(INT, "1", "Its devices whose clocks were compared.", required=True),
-        "rank": Column(INT, "1", "Its rank, where known; null for several."),
-        "device_id": Column(INT, "", "CUDA device ordinal; null for several."),
-        "reference_host": Column(TEXT, "", "The other host, where known."),
-        "reference_rank": Column(INT, "1", "Rank of the other device; null for several."),
-        "reference_device_id": Column(INT, "", "The other device; null for several."),
-        "offset_ns": Column(
-            INT,
-            "ns",
+        "host": Text("The host, where those of several are known."),
+        "devices": Count("Its devices whose clocks were compared.", required=True),
+        "rank": Count("Its rank, where known; null for several."),
+        "device_id": Id("CUDA device ordinal; null for several."),
+        "reference_host": Text("The other host, where known."),
+        "reference_rank": Count("Rank of the other device; null for several."),
+        "reference_device_id": Id("The other device; null for several."),
+        "offset_ns": Ns(
             "How far its clock is ahead: the median difference of the ends of the same calls; of a"
             " host or rank, the median over its devices.",
             required=True,
         ),
-        "error_ns": Column(
-            INT,
-            "ns",
+        "error_ns": Ns(
             "How far a call may differ from that: 1.4826 times the median distance from the"
             " median; of several devices, that of the worst.",
             required=True,
         ),
-        "collectives": Column(
-            INT, "1", "Calls that were compared, of all its devices.", required=True
-        ),
-        "is_set_right": Column(
-            FLAG,
-            "",
+        "collectives": Count("Calls that were compared, of all its devices.", required=True),
+        "is_set_right": Flag(
             "Whether the clock is so far apart that its collectives were shifted to compare them"
             " with those of other ranks; not where they do not end together even so.",
             required=True,

@@ -34,31 +34,27 @@ from gpuprof.model.analysis import Analysis, per_file, reads, summed
 from gpuprof.model.derived import UNKNOWN, known
 from gpuprof.model.intervals import Int64s, difference, union
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Schema
+from gpuprof.model.schema import FLOAT, INT, Bytes, Column, Count, Flag, Id, Ns, Schema, Share, Text
 
 COLLECTIVES: Final = Schema(
     "collectives",
     "all communication kernels of one collective, message and group on one device",
     {
-        "device_id": Column(INT, "", "CUDA device ordinal; null where unknown."),
-        "collective": Column(
-            TEXT,
-            "",
+        "device_id": Id("CUDA device ordinal; null where unknown."),
+        "collective": Text(
             "AllReduce, SendRecv, ...; the framework's word where it tells one, else the kernel's "
-            "name where that tells none.",
+            "name where that tells none."
         ),
-        "data_type": Column(TEXT, "", "Type of the elements, where name or framework tell it."),
-        "message_bytes": Column(
-            INT, "B", "The larger of message in and out on this rank; null where not told."
+        "data_type": Text("Type of the elements, where name or framework tell it."),
+        "message_bytes": Bytes(
+            "The larger of message in and out on this rank; null where not told."
         ),
-        "group_size": Column(INT, "1", "Ranks that take part; null where not told."),
-        "process_group": Column(TEXT, "", "The framework's name of the group."),
-        "calls": Column(INT, "1", "How often.", required=True),
-        "total_ns": Column(
-            INT, "ns", "Sum of durations, waiting for the slowest rank included.", required=True
-        ),
+        "group_size": Count("Ranks that take part; null where not told."),
+        "process_group": Text("The framework's name of the group."),
+        "calls": Count("How often.", required=True),
+        "total_ns": Ns("Sum of durations, waiting for the slowest rank included.", required=True),
         "mean_ns": Column(FLOAT, "ns", "total_ns / calls."),
-        "exposed_ns": Column(INT, "ns", "One of them runs, and no compute kernel.", required=True),
+        "exposed_ns": Ns("One of them runs, and no compute kernel.", required=True),
         "algorithm_bytes_per_s": Column(FLOAT, "B/s", "calls * message_bytes / total_ns."),
         "bus_bytes_per_s": Column(
             FLOAT,
@@ -72,7 +68,7 @@ COLLECTIVES: Final = Schema(
             "What all NVLinks of the device carry in one direction, else its PCIe; null where "
             "neither links nor the device's name tell. Between machines it is less.",
         ),
-        "peak_share": Column(FLOAT, "1", "bus_bytes_per_s / peak_bytes_per_s."),
+        "peak_share": Share("bus_bytes_per_s / peak_bytes_per_s."),
     },
 )
 
@@ -152,14 +148,12 @@ COLLECTIVE_WAITS: Final = Schema(
     "all calls of one collective, message and group on one stream of one device",
     {
         "device_id": CALLS.columns["device_id"],
-        "rank": Column(INT, "1", "Rank that uses the device, where known."),
+        "rank": Count("Rank that uses the device, where known."),
         "stream_id": CALLS.columns["stream_id"],
         **{name: CALLS.columns[name] for name in ("collective", "data_type", "message_bytes")},
-        "group_size": Column(INT, "1", "Ranks that take part; null where not told."),
-        "process_group": Column(TEXT, "", "The framework's name of the group."),
-        "basis": Column(
-            TEXT,
-            "",
+        "group_size": Count("Ranks that take part; null where not told."),
+        "process_group": Text("The framework's name of the group."),
+        "basis": Text(
             "How the parts are known. ranks: calls are matched over the devices of the recording;"
             " the shortest kernel of each is the transfer, what others last longer is waiting for"
             " the last. spread: one rank is known; what a call lasts longer than the shortest tenth"
@@ -168,37 +162,31 @@ COLLECTIVE_WAITS: Final = Schema(
             " there are too few calls.",
             required=True,
         ),
-        "ranks": Column(INT, "1", "Devices whose kernels were matched; null for one alone."),
-        "calls": Column(INT, "1", "How often.", required=True),
-        "first_call_ns": Column(
-            INT, "ns", "First call, if it is set-up and so no part of what follows; else null."
+        "ranks": Count("Devices whose kernels were matched; null for one alone."),
+        "calls": Count("How often.", required=True),
+        "first_call_ns": Ns(
+            "First call, if it is set-up and so no part of what follows; else null."
         ),
-        "transfer_ns": Column(
-            INT, "ns", "Time that moving data took; of spread at least. Null where not known."
-        ),
-        "waiting_ns": Column(
-            INT,
-            "ns",
+        "transfer_ns": Ns("Time that moving data took; of spread at least. Null where not known."),
+        "waiting_ns": Ns(
             "Waiting for the last rank; of spread at most, of ranks at least, where some of them"
-            " have no recording. Null where not known.",
+            " have no recording. Null where not known."
         ),
-        "unknown_ns": Column(
-            INT,
-            "ns",
+        "unknown_ns": Ns(
             "Time of calls whose transfer and waiting are not known: data moved, or it waited for"
-            " ranks without a recording.",
+            " ranks without a recording."
         ),
-        "exposed_transfer_ns": Column(INT, "ns", "Transfer while no compute kernel runs."),
-        "exposed_waiting_ns": Column(INT, "ns", "Waiting while no compute kernel runs."),
-        "median_lag_ns": Column(
-            INT, "ns", "How much later than the first rank it came, in the median over calls."
+        "exposed_transfer_ns": Ns("Transfer while no compute kernel runs."),
+        "exposed_waiting_ns": Ns("Waiting while no compute kernel runs."),
+        "median_lag_ns": Ns(
+            "How much later than the first rank it came, in the median over calls."
         ),
-        "last_share": Column(FLOAT, "1", "Share of the calls in which it was the last rank."),
-        "kept_by": Column(
-            TEXT, "", "What kept it before the calls in which it was the last; null if not known."
+        "last_share": Share("Share of the calls in which it was the last rank."),
+        "kept_by": Text(
+            "What kept it before the calls in which it was the last; null if not known."
         ),
-        "is_same_stream": Column(
-            FLAG, "", "Whether its stream also runs compute kernels, which then cannot hide it."
+        "is_same_stream": Flag(
+            "Whether its stream also runs compute kernels, which then cannot hide it."
         ),
         "bus_bytes_per_s": Column(
             FLOAT, "B/s", "As in collectives, of the transfer; null where no message is told."

@@ -17,20 +17,20 @@ from gpuprof.facts.numbers import groups, sums_by_number
 from gpuprof.model.analysis import Analysis, per_file, summed
 from gpuprof.model.derived import UNKNOWN, known
 from gpuprof.model.profile import Profile, once_per_profile
-from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
+from gpuprof.model.schema import FLOAT, Bytes, Column, Count, Ns, Schema, Text
 
 COPY_SPEEDS: Final = Schema(
     "copy_speeds",
     "all transfers of one route between two kinds of memory",
     {
-        "src": Column(TEXT, "", "host, device N, or unknown.", required=True),
-        "dst": Column(TEXT, "", "host, device N, or unknown.", required=True),
-        "path": Column(TEXT, "", "direct, staged through the host, or uvm.", required=True),
-        "src_memory_kind": Column(TEXT, "", "pageable, pinned, device, managed, ..."),
-        "dst_memory_kind": Column(TEXT, "", "pageable, pinned, device, managed, ..."),
-        "calls": Column(INT, "1", "Copies of known size.", required=True),
-        "sizes": Column(INT, "1", "Different sizes among them.", required=True),
-        "total_ns": Column(INT, "ns", "Sum of their durations.", required=True),
+        "src": Text("host, device N, or unknown.", required=True),
+        "dst": Text("host, device N, or unknown.", required=True),
+        "path": Text("direct, staged through the host, or uvm.", required=True),
+        "src_memory_kind": Text("pageable, pinned, device, managed, ..."),
+        "dst_memory_kind": Text("pageable, pinned, device, managed, ..."),
+        "calls": Count("Copies of known size.", required=True),
+        "sizes": Count("Different sizes among them.", required=True),
+        "total_ns": Ns("Sum of their durations.", required=True),
         "latency_ns": Column(
             FLOAT,
             "ns",
@@ -48,8 +48,8 @@ COPY_SPEEDS: Final = Schema(
             "L times B: smaller copies spend more time on latency than on data.",
             label="Half-speed size",
         ),
-        "latency_bound_calls": Column(INT, "1", "Copies below half_speed_bytes."),
-        "latency_bound_ns": Column(INT, "ns", "Time of these."),
+        "latency_bound_calls": Count("Copies below half_speed_bytes."),
+        "latency_bound_ns": Ns("Time of these."),
     },
 )
 
@@ -118,8 +118,8 @@ _BY_SIZE: Final = Schema(
     "the transfers of one size, route and kinds of memory",
     {name: COPY_SPEEDS.columns[name] for name in _ROUTE}
     | {
-        "bytes": Column(INT, "B", "Size of a copy.", required=True),
-        "calls": Column(INT, "1", "How many had it.", required=True),
+        "bytes": Bytes("Size of a copy.", required=True),
+        "calls": Count("How many had it.", required=True),
         "total_ns": COPY_SPEEDS.columns["total_ns"],
         **SQUARES,
     },
@@ -243,22 +243,18 @@ COPY_SIZES: Final = Schema(
     "copy_sizes",
     "the transfers of one direction, path and kinds of memory whose sizes have as many bits",
     {
-        "direction": Column(
-            TEXT, "", "host to device, device to host or device to device.", required=True
-        ),
+        "direction": Text("host to device, device to host or device to device.", required=True),
         **{name: COPY_SPEEDS.columns[name] for name in _ROUTE[2:]},
-        "from_bytes": Column(INT, "B", "Smallest size of the row: a power of two, or 0."),
-        "below_bytes": Column(INT, "B", "Sizes of the row are smaller than this."),
-        "calls": Column(INT, "1", "How often.", required=True),
-        "bytes": Column(INT, "B", "Bytes moved.", required=True),
-        "total_ns": Column(INT, "ns", "Sum of durations.", required=True),
+        "from_bytes": Bytes("Smallest size of the row: a power of two, or 0."),
+        "below_bytes": Bytes("Sizes of the row are smaller than this."),
+        "calls": Count("How often.", required=True),
+        "bytes": Bytes("Bytes moved.", required=True),
+        "total_ns": Ns("Sum of durations.", required=True),
         "mean_ns": Column(FLOAT, "ns", "total_ns / calls."),
         "bytes_per_s": Column(FLOAT, "B/s", "bytes / total_ns."),
-        "latency_bound_ns": Column(
-            INT,
-            "ns",
+        "latency_bound_ns": Ns(
             "Time of copies that spend more on their link's latency than on data (see "
-            "copy_speeds); null where no latency could be fitted.",
+            "copy_speeds); null where no latency could be fitted."
         ),
     },
 )

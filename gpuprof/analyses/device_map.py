@@ -15,33 +15,29 @@ from gpuprof.facts.numbers import groups
 from gpuprof.model.analysis import Analysis, by, per_file, reads
 from gpuprof.model.derived import HOST, known
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import INT, TEXT, Column, Schema, process_column
+from gpuprof.model.schema import INT, Bytes, Column, Count, Id, Process, Schema, Text
 
 DEVICE_MAP: Final = Schema(
     "device_map",
     "one device, as one process numbers it",
     {
-        "device_id": Column(INT, "", "CUDA device ordinal; null where unknown."),
-        "process_id": process_column("Process that used it; null where unknown or none did."),
-        "rank": Column(INT, "1", "Rank of the process in its job, where known."),
-        "name": Column(TEXT, "", "Marketing name."),
-        "total_memory_bytes": Column(INT, "B", "Memory."),
+        "device_id": Id("CUDA device ordinal; null where unknown."),
+        "process_id": Process("Process that used it; null where unknown or none did."),
+        "rank": Count("Rank of the process in its job, where known."),
+        "name": Text("Marketing name."),
+        "total_memory_bytes": Bytes("Memory."),
         "memory_bandwidth_bytes_per_s": Column(INT, "B/s", "Peak of its memory."),
-        "compute_capability": Column(TEXT, "", "Such as 8.0."),
-        "bus_id": Column(TEXT, "", "PCI bus id."),
-        "links": Column(
-            TEXT, "", "What joins it to which: PCIe 3 x16 (host), NVLink 2 x1 (1, 2), ..."
+        "compute_capability": Text("Such as 8.0."),
+        "bus_id": Text("PCI bus id."),
+        "links": Text("What joins it to which: PCIe 3 x16 (host), NVLink 2 x1 (1, 2), ..."),
+        "accessible_peers": Text(
+            "Devices whose memory it can address over a link, where the recording tells."
         ),
-        "accessible_peers": Column(
-            TEXT, "", "Devices whose memory it can address over a link, where the recording tells."
-        ),
-        "kernel_calls": Column(INT, "1", "Kernels that the process ran on it."),
-        "memcpy_calls": Column(INT, "1", "Copies that the process ran on it."),
-        "direct_peers": Column(
-            TEXT, "", "Devices that it exchanged direct copies with: peer access was on."
-        ),
-        "staged_peers": Column(
-            TEXT, "", "Devices that its copies reached through the host: peer access was off."
+        "kernel_calls": Count("Kernels that the process ran on it."),
+        "memcpy_calls": Count("Copies that the process ran on it."),
+        "direct_peers": Text("Devices that it exchanged direct copies with: peer access was on."),
+        "staged_peers": Text(
+            "Devices that its copies reached through the host: peer access was off."
         ),
     },
 )

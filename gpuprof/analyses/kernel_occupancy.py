@@ -21,7 +21,7 @@ from gpuprof.model.analysis import per_file, reads, summed
 from gpuprof.model.derived import UNKNOWN, known
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import FLOAT, INT, KERNELS, TEXT, Column, Schema
+from gpuprof.model.schema import KERNELS, Count, Ns, Schema, Share, Text
 
 _WARP: Final = 32
 _REGISTERS_AT_A_TIME: Final = 256
@@ -76,40 +76,34 @@ KERNEL_OCCUPANCY: Final = Schema(
     "kernel_occupancy",
     "all executions of the kernels of one name that were launched alike, on GPUs of one kind",
     {
-        "calls": Column(INT, "1", "How often.", required=True),
-        "total_ns": Column(INT, "ns", "Sum of durations.", required=True),
-        "occupancy": Column(
-            FLOAT,
-            "1",
+        "calls": Count("How often.", required=True),
+        "total_ns": Ns("Sum of durations.", required=True),
+        "occupancy": Share(
             "Warps that a multiprocessor can hold of it at once / warps that it can hold at most;"
-            " null where a size or the GPU is unknown.",
+            " null where a size or the GPU is unknown."
         ),
-        "limited_by": Column(
-            TEXT,
-            "",
+        "limited_by": Text(
             "What keeps it from more, perhaps several: registers, shared memory, block size (its"
             " warps fill the multiprocessor, or leave less room than a block takes) or blocks (it"
-            " holds no more of them); null at full occupancy, and where that is unknown.",
+            " holds no more of them); null at full occupancy, and where that is unknown."
         ),
-        "blocks_per_multiprocessor": Column(
-            INT, "1", "Blocks that a multiprocessor can hold at once; null where unknown."
+        "blocks_per_multiprocessor": Count(
+            "Blocks that a multiprocessor can hold at once; null where unknown."
         ),
-        "waves": Column(
-            FLOAT,
-            "1",
+        "waves": Share(
             "Times that its blocks fill all multiprocessors; below 1, its grid is smaller than the"
             " GPU. Null where unknown.",
             label="Waves",
         ),
-        "blocks": Column(INT, "1", "Blocks of its grid; null where unknown."),
-        "threads_per_block": Column(INT, "1", "Threads of a block; null where unknown."),
+        "blocks": Count("Blocks of its grid; null where unknown."),
+        "threads_per_block": Count("Threads of a block; null where unknown."),
         "registers_per_thread": KERNELS.columns["registers_per_thread"],
         "static_shared_memory_bytes": KERNELS.columns["static_shared_memory_bytes"],
         "dynamic_shared_memory_bytes": KERNELS.columns["dynamic_shared_memory_bytes"],
-        "compute_capability": Column(TEXT, "", "Of its GPU, such as 8.0; null where unknown."),
-        "multiprocessors": Column(INT, "1", "Of its GPU; null where unknown."),
-        "name": Column(TEXT, "", "Demangled name.", required=True),
-        "short_name": Column(TEXT, "", "The function's own name.", required=True),
+        "compute_capability": Text("Of its GPU, such as 8.0; null where unknown."),
+        "multiprocessors": Count("Of its GPU; null where unknown."),
+        "name": Text("Demangled name.", required=True),
+        "short_name": Text("The function's own name.", required=True),
     },
 )
 READS: Final = reads(

@@ -20,20 +20,18 @@ from gpuprof.model.analysis import Analysis, reads
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import INT, TEXT, Column, Schema, instant_column, texts
+from gpuprof.model.schema import Count, Instant, Schema, Text, texts
 
 LANE_KERNELS: Final = Schema(
     "lane_kernels",
     "a kernel on a lane of a device; in a large recording the longest of a slice of the time",
     {
         "device_id": DEVICE_ID,
-        "lane": Column(TEXT, "", "compute or communication.", required=True),
-        "start_ns": instant_column(
-            "Its start, or of the first kernel of the slice.", required=True
-        ),
-        "end_ns": instant_column("Its end, or of the last to end.", required=True),
-        "name": Column(TEXT, "", "Demangled name.", required=True),
-        "kernels": Column(INT, "1", "Kernels that start in the slice; 1 for one.", required=True),
+        "lane": Text("compute or communication.", required=True),
+        "start_ns": Instant("Its start, or of the first kernel of the slice.", required=True),
+        "end_ns": Instant("Its end, or of the last to end.", required=True),
+        "name": Text("Demangled name.", required=True),
+        "kernels": Count("Kernels that start in the slice; 1 for one.", required=True),
     },
 )
 _LANES: Final = ("compute", "communication")
@@ -165,14 +163,10 @@ LANE_RANGES: Final = Schema(
     "a step, or what an NVTX range launched, on one device",
     {
         "device_id": DEVICE_ID,
-        "level": Column(
-            INT, "1", "0 for steps; ranges from 1 on, the outer ones first.", required=True
-        ),
-        "start_ns": instant_column("Start of the first activity that it launched.", required=True),
-        "end_ns": instant_column("End of the last; of a step, as in steps.", required=True),
-        "text": Column(
-            TEXT,
-            "",
+        "level": Count("0 for steps; ranges from 1 on, the outer ones first.", required=True),
+        "start_ns": Instant("Start of the first activity that it launched.", required=True),
+        "end_ns": Instant("End of the last; of a step, as in steps.", required=True),
+        "text": Text(
             "Number of the step, or text of the range but for the numbers that PyTorch adds.",
             required=True,
         ),

@@ -33,29 +33,23 @@ from gpuprof.model.intervals import (
     intersection,
 )
 from gpuprof.model.profile import Profile, once_per_profile, once_per_recording
-from gpuprof.model.schema import FLAG, INT, TEXT, Column, Schema, instant_column, process_column
+from gpuprof.model.schema import Count, Flag, Instant, Ns, Process, Schema, Text
 
 LANES: Final = Schema(
     "lanes",
     "what one lane of one device did while exposed, or while hidden, in one slice of time",
     {
         "device_id": DEVICE_ID,
-        "lane": Column(
-            TEXT,
-            "",
+        "lane": Text(
             "compute, communication, local_copies (memsets too), or a kind of transfer: HtoD, "
             "DtoH, PtoP, PtoP_staged, DtoD_peer, ...",
             required=True,
         ),
-        "is_exposed": Column(
-            FLAG, "", "Whether nothing of a lane further up runs meanwhile.", required=True
-        ),
-        "start_ns": instant_column("First start of an interval in the slice.", required=True),
-        "end_ns": instant_column("Last end of one that started in it.", required=True),
-        "busy_ns": Column(INT, "ns", "How much of this time it runs.", required=True),
-        "slice_ns": Column(
-            INT,
-            "ns",
+        "is_exposed": Flag("Whether nothing of a lane further up runs meanwhile.", required=True),
+        "start_ns": Instant("First start of an interval in the slice.", required=True),
+        "end_ns": Instant("Last end of one that started in it.", required=True),
+        "busy_ns": Ns("How much of this time it runs.", required=True),
+        "slice_ns": Ns(
             "Intervals that start in the same slice of this length are one row; 1 where each "
             "has its own.",
             required=True,
@@ -70,10 +64,8 @@ LANES_OVER_TIME: Final = Schema(
         "device_id": DEVICE_ID,
         "lane": LANES.columns["lane"],
         **SLICE,
-        "exposed_ns": Column(
-            INT, "ns", "It runs, and nothing of a lane further up.", required=True
-        ),
-        "hidden_ns": Column(INT, "ns", "It runs, and so does one further up.", required=True),
+        "exposed_ns": Ns("It runs, and nothing of a lane further up.", required=True),
+        "hidden_ns": Ns("It runs, and so does one further up.", required=True),
     },
 )
 
@@ -81,10 +73,10 @@ LANES_IN_STEP: Final = Schema(
     "lanes_in_step",
     "one lane of one device in one of 1,000 equal slices of a typical step; only where it runs",
     {
-        "process_id": process_column("Process of the step; null where it was detected by device."),
-        "step": Column(INT, "1", "Number of the step, as in the table steps.", required=True),
-        "step_start_ns": instant_column("Start of the step on the devices.", required=True),
-        "step_end_ns": instant_column("Its end.", required=True),
+        "process_id": Process("Process of the step; null where it was detected by device."),
+        "step": Count("Number of the step, as in the table steps.", required=True),
+        "step_start_ns": Instant("Start of the step on the devices.", required=True),
+        "step_end_ns": Instant("Its end.", required=True),
         **LANES_OVER_TIME.columns,
     },
 )
@@ -114,7 +106,7 @@ RANKS_IN_STEP: Final = Schema(
             for name in ("device_id", "step", "start_ns", "end_ns")
         },
         **{
-            name: Column(INT, "ns", f"{words}.", required=True)
+            name: Ns(f"{words}.", required=True)
             for layer in _LAYERS
             for name, words in (
                 (f"{layer}_ns", "It runs, and nothing of a kind before it"),

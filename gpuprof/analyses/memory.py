@@ -20,12 +20,12 @@ from gpuprof.model.analysis import Analysis, by, per_file, reads
 from gpuprof.model.derived import UNKNOWN, known
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile, once_per_profile
-from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema, instant_column, process_column
+from gpuprof.model.schema import Bytes, Count, Id, Instant, Process, Schema, Share, Text
 
 _SLICES: Final = 120
 _PLACE: Final = {
-    "process_id": process_column("Operating-system process; null where unknown."),
-    "device_id": Column(INT, "", "The GPU; null for the memory of the host."),
+    "process_id": Process("Operating-system process; null where unknown."),
+    "device_id": Id("The GPU; null for the memory of the host."),
 }
 
 MEMORY: Final = Schema(
@@ -33,32 +33,24 @@ MEMORY: Final = Schema(
     "the memory of one device, as it was given out to one process",
     {
         **_PLACE,
-        "allocations": Column(INT, "1", "How often memory was allocated.", required=True),
-        "before_bytes": Column(
-            INT, "B", "Allocated before the first recorded event; null where unknown."
-        ),
-        "peak_bytes": Column(
-            INT,
-            "B",
+        "allocations": Count("How often memory was allocated.", required=True),
+        "before_bytes": Bytes("Allocated before the first recorded event; null where unknown."),
+        "peak_bytes": Bytes(
             "Most that was allocated at a time; where before_bytes is unknown, at least.",
             required=True,
         ),
-        "peak_ns": instant_column("When that was reached, on the host.", required=True),
-        "peak_range": Column(
-            TEXT, "", "Innermost NVTX range or annotation of the thread then; null for none."
+        "peak_ns": Instant("When that was reached, on the host.", required=True),
+        "peak_range": Text("Innermost NVTX range or annotation of the thread then; null for none."),
+        "peak_operation": Text("Outermost operation of a framework then; null for none."),
+        "reserved_bytes": Bytes("Most that the allocator reserved; null where unknown."),
+        "total_memory_bytes": Bytes("There is; null where unknown."),
+        "peak_share": Share("peak_bytes / total_memory_bytes."),
+        "steps": Count("Usual steps that were looked at; null for fewer than three."),
+        "step_peak_bytes": Bytes("Median of the most that is allocated in a step."),
+        "growth_bytes_per_step": Bytes(
+            "Median of how much the least that a step keeps grew since the step before."
         ),
-        "peak_operation": Column(
-            TEXT, "", "Outermost operation of a framework then; null for none."
-        ),
-        "reserved_bytes": Column(INT, "B", "Most that the allocator reserved; null where unknown."),
-        "total_memory_bytes": Column(INT, "B", "There is; null where unknown."),
-        "peak_share": Column(FLOAT, "1", "peak_bytes / total_memory_bytes."),
-        "steps": Column(INT, "1", "Usual steps that were looked at; null for fewer than three."),
-        "step_peak_bytes": Column(INT, "B", "Median of the most that is allocated in a step."),
-        "growth_bytes_per_step": Column(
-            INT, "B", "Median of how much the least that a step keeps grew since the step before."
-        ),
-        "growing_share": Column(FLOAT, "1", "Of these steps, those in which it grew."),
+        "growing_share": Share("Of these steps, those in which it grew."),
     },
 )
 MEMORY_OVER_TIME: Final = Schema(
@@ -66,15 +58,13 @@ MEMORY_OVER_TIME: Final = Schema(
     "one slice of the time from the first to the last event of a device's memory",
     {
         **_PLACE,
-        "measure": Column(
-            TEXT,
-            "",
+        "measure": Text(
             "allocated, by events; without any, in use by whomever, by the monitor's samples.",
             required=True,
         ),
         **SLICE,
-        "most_bytes": Column(INT, "B", "Most that was so in it.", required=True),
-        "least_bytes": Column(INT, "B", "Least that was so.", required=True),
+        "most_bytes": Bytes("Most that was so in it.", required=True),
+        "least_bytes": Bytes("Least that was so.", required=True),
         "reserved_bytes": MEMORY.columns["reserved_bytes"],
     },
 )

@@ -18,16 +18,16 @@ from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.pairs import distinct
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema
+from gpuprof.model.schema import FLOAT, Column, Count, Flag, Id, Kind, Schema, Text
 
 MODULE_MOVES: Final = Schema(
     "module_moves",
     "one part of the program that runs on one device, and another device that it copies from or to",
     {
-        "program_part": Column(TEXT, "", "As in movements.", required=True),
-        "device_id": Column(INT, "", "Device that runs its kernels.", required=True),
-        "target_device_id": Column(INT, "", "Device to which it could move.", required=True),
-        "steps": Column(INT, "1", "Steps that were looked at.", required=True),
+        "program_part": Text("As in movements.", required=True),
+        "device_id": Id("Device that runs its kernels.", required=True),
+        "target_device_id": Id("Device to which it could move.", required=True),
+        "steps": Count("Steps that were looked at.", required=True),
         "kernel_ns_per_step": Column(FLOAT, "ns", "Time of its kernels.", required=True),
         "copies_per_step": Column(
             FLOAT,
@@ -40,14 +40,12 @@ MODULE_MOVES: Final = Schema(
         "exposed_ns_per_step": Column(
             FLOAT, "ns", "Their time while no kernel ran, on the end that waited longer."
         ),
-        "is_enclosed": Column(
-            FLAG,
-            "",
+        "is_enclosed": Flag(
             "Whether what runs before and after it is on the target, so that no other copies take"
             " the place of these.",
             required=True,
         ),
-        "suggestion": Column(TEXT, "", "What to try.", required=True),
+        "suggestion": Text("What to try.", required=True),
     },
 )
 

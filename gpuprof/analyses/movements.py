@@ -20,46 +20,38 @@ from gpuprof.model.analysis import Analysis, reads
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s, covered_within
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
+from gpuprof.model.schema import FLOAT, Bytes, Column, Count, Id, Ns, Schema, Text
 
 MOVEMENTS: Final = Schema(
     "movements",
     "all copies of one kind, or calls of one collective, that a part of the program launched on one"
     " device",
     {
-        "program_part": Column(
-            TEXT,
-            "",
+        "program_part": Text(
             "NVTX ranges, annotations and modules that were open, outermost first; of copies and"
-            " collectives that none launched the operation; null where nothing is known.",
+            " collectives that none launched the operation; null where nothing is known."
         ),
-        "part_kind": Column(TEXT, "", "What the last of these is: range, module or operation."),
-        "movement": Column(TEXT, "", "Kind of copy, or collective.", required=True),
-        "device_id": Column(INT, "", "Device that it ran on; null where unknown."),
-        "calls": Column(INT, "1", "How often.", required=True),
-        "bytes": Column(INT, "B", "Their bytes; null where not known of all."),
-        "total_ns": Column(INT, "ns", "Sum of durations.", required=True),
-        "exposed_ns": Column(INT, "ns", "The part of it while no kernel computed.", required=True),
-        "transfer_ns": Column(
-            INT, "ns", "The part of total_ns in which data moved; null where that is not known."
+        "part_kind": Text("What the last of these is: range, module or operation."),
+        "movement": Text("Kind of copy, or collective.", required=True),
+        "device_id": Id("Device that it ran on; null where unknown."),
+        "calls": Count("How often.", required=True),
+        "bytes": Bytes("Their bytes; null where not known of all."),
+        "total_ns": Ns("Sum of durations.", required=True),
+        "exposed_ns": Ns("The part of it while no kernel computed.", required=True),
+        "transfer_ns": Ns(
+            "The part of total_ns in which data moved; null where that is not known."
         ),
-        "waiting_ns": Column(
-            INT,
-            "ns",
+        "waiting_ns": Ns(
             "The part that collectives waited for the last rank; at most, where one rank was"
-            " recorded. Null for copies, and where not known.",
+            " recorded. Null for copies, and where not known."
         ),
-        "arrival_lag_ns": Column(
-            INT,
-            "ns",
+        "arrival_lag_ns": Ns(
             "How much later than the first rank this one began, summed over calls; null for copies"
-            " and where other ranks are not known.",
+            " and where other ranks are not known."
         ),
-        "bus_bytes": Column(
-            INT,
-            "B",
+        "bus_bytes": Bytes(
             "What each rank's link carries at least for it, by the factors of collectives; null for"
-            " copies, and where not known.",
+            " copies, and where not known."
         ),
         "bytes_per_s": Column(FLOAT, "B/s", "bytes / transfer_ns."),
         "bus_bytes_per_s": Column(FLOAT, "B/s", "bus_bytes / transfer_ns."),

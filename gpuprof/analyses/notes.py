@@ -10,7 +10,7 @@ from gpuprof.analyses import analysis_named
 from gpuprof.base.units import capital, listed, say_ns
 from gpuprof.model.analysis import FILE_PLACE, PerFile, per_file
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import GRAPH_LAUNCHES, INT, TEXT, Column, Schema
+from gpuprof.model.schema import GRAPH_LAUNCHES, Id, Schema, Text
 from gpuprof.readers import READERS, reader_named
 from gpuprof.readers.job_notes import notes_of_files
 
@@ -54,8 +54,8 @@ _NOTES: Final = Schema(
     "notes",
     "one note on one file",
     {
-        FILE_PLACE: Column(INT, "", "The place of the file among those of the job.", required=True),
-        "text": Column(TEXT, "", "The note.", required=True),
+        FILE_PLACE: Id("The place of the file among those of the job.", required=True),
+        "text": Text("The note.", required=True),
     },
 )
 # What notes about activities need.

@@ -16,18 +16,13 @@ from numpy.typing import NDArray
 from gpuprof.base.gpu_models import GpuModel, gpu_named
 from gpuprof.base.units import NS_PER_S
 from gpuprof.facts.numbers import groups
-from gpuprof.facts.operator_calls import (
-    OPERATOR_READS,
-    OperatorCalls,
-    gpu_models,
-    operator_calls,
-)
+from gpuprof.facts.operator_calls import OPERATOR_READS, OperatorCalls, gpu_models, operator_calls
 from gpuprof.facts.phases import PHASE_READS, steps_in_part
 from gpuprof.model.analysis import by, per_file, reads, summed
 from gpuprof.model.derived import known
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema, process_column
+from gpuprof.model.schema import FLOAT, Bytes, Column, Count, Id, Ns, Process, Schema, Share, Text
 
 COMPUTE, MEMORY = "compute", "memory"
 
@@ -35,8 +30,8 @@ OPERATOR_RATES: Final = Schema(
     "operator_rates",
     "all calls of one operator on tensors of the same shapes and types, on GPUs of one kind",
     {
-        "calls": Column(INT, "1", "Calls that launched a kernel.", required=True),
-        "total_ns": Column(INT, "ns", "Sum of the durations of their kernels.", required=True),
+        "calls": Count("Calls that launched a kernel.", required=True),
+        "total_ns": Ns("Sum of the durations of their kernels.", required=True),
         "flops_per_s": Column(
             FLOAT,
             "FLOP/s",
@@ -49,25 +44,21 @@ OPERATOR_RATES: Final = Schema(
             "Bytes that it has to read and write at least / total: caches can make it more than"
             " the memory's peak. Null where a shape or type is unknown.",
         ),
-        "roofline_share": Column(
-            FLOAT,
-            "1",
+        "roofline_share": Share(
             "Least time for its FLOPs and bytes at the peaks of the GPU, of fp32 that of tf32 /"
             " total; null where these or the work are unknown.",
             label="Of roofline",
         ),
-        "limited_by": Column(
-            TEXT, "", "compute or memory: which of both needs the longer least time; else null."
+        "limited_by": Text(
+            "compute or memory: which of both needs the longer least time; else null."
         ),
-        "excess_ns": Column(
-            INT, "ns", "Total without the least time; 0 where it is faster; null where unknown."
-        ),
-        "flops": Column(INT, "1", "Of one call.", label="FLOPs"),
-        "bytes": Column(INT, "B", "Of one call, at least."),
-        "data_type": Column(TEXT, "", "float, half, bfloat16, ...; null where unknown."),
-        "shapes": Column(TEXT, "", "Of its tensors: 32x512 512x10.", required=True),
-        "operator": Column(TEXT, "", "Its name.", required=True),
-        "gpu": Column(TEXT, "", "Kind of GPU whose peaks are meant; null for an unknown one."),
+        "excess_ns": Ns("Total without the least time; 0 where it is faster; null where unknown."),
+        "flops": Count("Of one call.", label="FLOPs"),
+        "bytes": Bytes("Of one call, at least."),
+        "data_type": Text("float, half, bfloat16, ...; null where unknown."),
+        "shapes": Text("Of its tensors: 32x512 512x10.", required=True),
+        "operator": Text("Its name.", required=True),
+        "gpu": Text("Kind of GPU whose peaks are meant; null for an unknown one."),
     },
 )
 _SUMS: Final = ("calls", "total_ns")
@@ -146,30 +137,26 @@ STEP_FLOPS: Final = Schema(
     "step_flops",
     "the usual steps of one phase on one device",
     {
-        "process_id": process_column("Process; null where steps were detected by device."),
-        "device_id": Column(INT, "", "CUDA device ordinal.", required=True),
-        "phase": Column(TEXT, "", "Name of its phase, as in the table phases.", required=True),
-        "steps": Column(INT, "1", "Steps that are samples of it.", required=True),
-        "step_ns": Column(INT, "ns", "Median of their lengths.", required=True),
-        "flops": Column(
-            INT,
-            "1",
+        "process_id": Process("Process; null where steps were detected by device."),
+        "device_id": Id("CUDA device ordinal.", required=True),
+        "phase": Text("Name of its phase, as in the table phases.", required=True),
+        "steps": Count("Steps that are samples of it.", required=True),
+        "step_ns": Ns("Median of their lengths.", required=True),
+        "flops": Count(
             "Median of what operators compute in a step: products, convolutions, attention. Null"
             " where less than 95 % of the time of such kernels is of operators of known work.",
             label="FLOPs of a step",
         ),
         "flops_per_s": Column(FLOAT, "FLOP/s", "FLOPs / length of the step.", label="Reached"),
-        "peak_share": Column(
-            FLOAT,
-            "1",
+        "peak_share": Share(
             "The least time for them at the peak of each type, of fp32 that of tf32 / length of the"
             " step (MFU); null for an unknown GPU or type.",
             label="MFU",
         ),
-        "counted_share": Column(
-            FLOAT, "1", "Of the time of kernels that multiply matrices, that of known operators."
+        "counted_share": Share(
+            "Of the time of kernels that multiply matrices, that of known operators."
         ),
-        "gpu": Column(TEXT, "", "Kind of GPU whose peak is meant; null for an unknown one."),
+        "gpu": Text("Kind of GPU whose peak is meant; null for an unknown one."),
     },
 )
 _LEAST_COUNTED: Final = 0.95

@@ -18,16 +18,14 @@ from gpuprof.model.analysis import by, per_file, reads
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s, Intervals, covered_within, meeting, union, unions_by_key
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema, instant_column
+from gpuprof.model.schema import Count, Instant, Ns, Schema, Share, Text
 
 PAUSES: Final = Schema(
     "pauses",
     "all time for one cause in which a device does nothing",
     {
         "device_id": DEVICE_ID,
-        "cause": Column(
-            TEXT,
-            "",
+        "cause": Text(
             "After the launch the device waited: waits_for_stream, waits_for_device,"
             " waits_for_unknown, or launch for what began within 20 µs of its call's return."
             " Before it the host was late, in mpi_call, nccl_call, synchronising_call, cuda_call,"
@@ -37,14 +35,12 @@ PAUSES: Final = Schema(
             " 10 µs.",
             required=True,
         ),
-        "detail": Column(
-            TEXT, "", "Name of the stream, device, call, operation or range; null for none."
-        ),
-        "pauses": Column(INT, "1", "Pauses with such time; a pause may have several causes."),
-        "total_ns": Column(INT, "ns", "This time; all rows of a device are its idle time."),
-        "longest_ns": Column(INT, "ns", "The most of it in one pause."),
-        "longest_start_ns": instant_column("Start of that pause."),
-        "span_share": Column(FLOAT, "1", "Share of the device's span."),
+        "detail": Text("Name of the stream, device, call, operation or range; null for none."),
+        "pauses": Count("Pauses with such time; a pause may have several causes."),
+        "total_ns": Ns("This time; all rows of a device are its idle time."),
+        "longest_ns": Ns("The most of it in one pause."),
+        "longest_start_ns": Instant("Start of that pause."),
+        "span_share": Share("Share of the device's span."),
     },
 )
 # Of one cause on one device; more would hide the others.
@@ -142,31 +138,23 @@ GAPS: Final = Schema(
     "one of the twenty longest pauses in which a device does nothing",
     {
         "device_id": DEVICE_ID,
-        "start_ns": instant_column("Start of the pause.", required=True),
-        "gap_ns": Column(INT, "ns", "Its length.", required=True),
-        "ended_by": Column(TEXT, "", "Kernel, kind of copy, or memset that ended it."),
-        "launch_ns": instant_column(
-            "Start of the API call that launched this; null where unknown."
-        ),
-        "launch_latency_ns": Column(INT, "ns", "From that call to the end of the pause."),
-        "host_call": Column(
-            TEXT, "", "API call of that process that took most of the pause; null for none."
-        ),
-        "host_call_ns": Column(INT, "ns", "How much of it, of all threads together."),
-        "host_range": Column(
-            TEXT,
-            "",
+        "start_ns": Instant("Start of the pause.", required=True),
+        "gap_ns": Ns("Its length.", required=True),
+        "ended_by": Text("Kernel, kind of copy, or memset that ended it."),
+        "launch_ns": Instant("Start of the API call that launched this; null where unknown."),
+        "launch_latency_ns": Ns("From that call to the end of the pause."),
+        "host_call": Text("API call of that process that took most of the pause; null for none."),
+        "host_call_ns": Ns("How much of it, of all threads together."),
+        "host_range": Text(
             "Shortest NVTX range, annotation or operation of that process that fills at least half"
-            " of the pause; null for none.",
+            " of the pause; null for none."
         ),
-        "nvtx_range": Column(
-            TEXT,
-            "",
+        "nvtx_range": Text(
             "Innermost NVTX range around the launching call; null where unknown.",
             label="NVTX range",
         ),
-        "operation": Column(
-            TEXT, "", "Outermost operation of a framework around that call; null where unknown."
+        "operation": Text(
+            "Outermost operation of a framework around that call; null where unknown."
         ),
     },
 )

@@ -10,14 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.base.units import NS_PER_S
-from gpuprof.facts.copies import (
-    PATHS,
-    Route,
-    end_name,
-    sums_of,
-    transfer_rows,
-    transfer_times,
-)
+from gpuprof.facts.copies import PATHS, Route, end_name, sums_of, transfer_rows, transfer_times
 from gpuprof.facts.hosts import names_of, rails
 from gpuprof.facts.links import link_between
 from gpuprof.facts.moves import kernel_ns
@@ -27,43 +20,33 @@ from gpuprof.model.analysis import ordered, per_file, summed
 from gpuprof.model.derived import HOST, UNKNOWN, known
 from gpuprof.model.intervals import Intervals
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Kind, Schema
+from gpuprof.model.schema import FLOAT, INT, Bytes, Column, Count, Id, Kind, Ns, Schema, Share, Text
 
 PEER_MATRIX: Final = Schema(
     "peer_matrix",
     "all transfers from one memory to another by one path",
     {
-        "src": Column(TEXT, "", "host, device N, or unknown.", required=True),
-        "dst": Column(TEXT, "", "host, device N, or unknown.", required=True),
-        "src_device_id": Column(INT, "", "Device copied from; null for host and unknown."),
-        "dst_device_id": Column(INT, "", "Device copied to; null for host and unknown."),
-        "path": Column(TEXT, "", "direct, staged through the host, or uvm.", required=True),
-        "calls": Column(INT, "1", "How often; a staged copy counts once.", required=True),
-        "total_ns": Column(INT, "ns", "Sum of durations; of staged copies, both halves."),
-        "bytes": Column(INT, "B", "Bytes moved; null where unknown of one."),
+        "src": Text("host, device N, or unknown.", required=True),
+        "dst": Text("host, device N, or unknown.", required=True),
+        "src_device_id": Id("Device copied from; null for host and unknown."),
+        "dst_device_id": Id("Device copied to; null for host and unknown."),
+        "path": Text("direct, staged through the host, or uvm.", required=True),
+        "calls": Count("How often; a staged copy counts once.", required=True),
+        "total_ns": Ns("Sum of durations; of staged copies, both halves."),
+        "bytes": Bytes("Bytes moved; null where unknown of one."),
         "bytes_per_s": Column(FLOAT, "B/s", "bytes / total_ns."),
-        "link": Column(
-            TEXT, "", "What joins the two, such as NVLink 2 x2; null where the recording is silent."
+        "link": Text(
+            "What joins the two, such as NVLink 2 x2; null where the recording is silent."
         ),
         "peak_bytes_per_s": Column(INT, "B/s", "The link's peak in one direction."),
-        "peak_share": Column(
-            FLOAT,
-            "1",
+        "peak_share": Share(
             "bytes_per_s / peak_bytes_per_s; null above 1, where copies took another link or a "
-            "figure of the file is wrong.",
+            "figure of the file is wrong."
         ),
-        "src_busy_ns": Column(
-            INT, "ns", "At least one of them runs on the source; null for the host."
-        ),
-        "dst_busy_ns": Column(
-            INT, "ns", "At least one of them runs on the destination; null for the host."
-        ),
-        "src_exposed_ns": Column(
-            INT, "ns", "One runs on the source, and no kernel does; null for the host."
-        ),
-        "dst_exposed_ns": Column(
-            INT, "ns", "One runs on the destination, and no kernel does; null for the host."
-        ),
+        "src_busy_ns": Ns("At least one of them runs on the source; null for the host."),
+        "dst_busy_ns": Ns("At least one of them runs on the destination; null for the host."),
+        "src_exposed_ns": Ns("One runs on the source, and no kernel does; null for the host."),
+        "dst_exposed_ns": Ns("One runs on the destination, and no kernel does; null for the host."),
     },
 )
 
@@ -182,37 +165,31 @@ SLOW_LINKS: Final = Schema(
     "one route whose rate is below 80 % of the median of its kind",
     {
         **{name: PEER_MATRIX.columns[name] for name in ("src", "dst", "path")},
-        "src_rank": Column(INT, "1", "Rank that uses the source, where known."),
-        "dst_rank": Column(INT, "1", "Rank that uses the destination, where known."),
-        "src_host": Column(TEXT, "", "Host of the source, where those of several are known."),
-        "dst_host": Column(TEXT, "", "Host of the destination, where known."),
-        "rail": Column(
-            TEXT,
-            "",
-            "Place of its device among those of the host, from 0; of two devices both, as 2 to 3.",
+        "src_rank": Count("Rank that uses the source, where known."),
+        "dst_rank": Count("Rank that uses the destination, where known."),
+        "src_host": Text("Host of the source, where those of several are known."),
+        "dst_host": Text("Host of the destination, where known."),
+        "rail": Text(
+            "Place of its device among those of the host, from 0; of two devices both, as 2 to 3."
         ),
-        "routes": Column(
-            INT,
-            "1",
+        "routes": Count(
             "Routes of its kind: as many bytes per call within a factor of two, the same path, and"
             " the host at the same ends.",
             required=True,
         ),
-        "calls": Column(INT, "1", "Its copies.", required=True),
-        "bytes": Column(INT, "B", "Bytes that they moved.", required=True),
+        "calls": Count("Its copies.", required=True),
+        "bytes": Bytes("Bytes that they moved.", required=True),
         "bytes_per_s": Column(FLOAT, "B/s", "Their rate.", required=True),
         "usual_bytes_per_s": Column(FLOAT, "B/s", "Median rate of its kind.", required=True),
         "rate_ratio": Column(
             FLOAT, "1", "bytes_per_s / usual_bytes_per_s.", required=True, kind=Kind.RATIO
         ),
-        "lost_ns": Column(INT, "ns", "Time that it loses beside the usual rate.", required=True),
-        "slow_of_host_share": Column(
-            FLOAT,
-            "1",
-            "Share of the routes of its kind and hosts that are slow; all of them: the host.",
+        "lost_ns": Ns("Time that it loses beside the usual rate.", required=True),
+        "slow_of_host_share": Share(
+            "Share of the routes of its kind and hosts that are slow; all of them: the host."
         ),
-        "slow_of_rail_share": Column(
-            FLOAT, "1", "Share of the routes of its kind and rail, over all hosts, that are slow."
+        "slow_of_rail_share": Share(
+            "Share of the routes of its kind and rail, over all hosts, that are slow."
         ),
     },
 )

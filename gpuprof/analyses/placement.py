@@ -13,42 +13,40 @@ from gpuprof.facts.misplacements import Misplacement, misplacements
 from gpuprof.facts.model_parts import ModelPart, parts_by_function, step_executions
 from gpuprof.model.analysis import Analysis, reads
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema
+from gpuprof.model.schema import FLOAT, Column, Count, Flag, Kind, Ns, Schema, Share, Text
 
 PLACEMENT: Final = Schema(
     "placement",
     "one part of a TensorFlow model on one device",
     {
-        "device": Column(TEXT, "", "Where it ran, such as CPU:0.", required=True),
-        "tower": Column(
-            TEXT,
-            "",
+        "device": Text("Where it ran, such as CPU:0.", required=True),
+        "tower": Text(
             "Outermost scope of its names; where no scope holds weights, the first operations that"
-            " take its own, joined by +; null for neither.",
+            " take its own, joined by +; null for neither."
         ),
-        "layer": Column(TEXT, "", "The scope below; null where there is none."),
-        "is_gradient": Column(FLAG, "", "Computed for gradients alone.", required=True),
-        "operations": Column(INT, "1", "Operations of it.", required=True),
-        "requested_device": Column(
-            TEXT, "", "Device that the script asked for; null for none, several with commas."
+        "layer": Text("The scope below; null where there is none."),
+        "is_gradient": Flag("Computed for gradients alone.", required=True),
+        "operations": Count("Operations of it.", required=True),
+        "requested_device": Text(
+            "Device that the script asked for; null for none, several with commas."
         ),
-        "fallbacks": Column(INT, "1", "Operations that ran elsewhere than asked.", required=True),
-        "total_ns": Column(INT, "ns", "Host time of the calls that were traced."),
+        "fallbacks": Count("Operations that ran elsewhere than asked.", required=True),
+        "total_ns": Ns("Host time of the calls that were traced."),
     },
 )
 EDGES: Final = Schema(
     "placement_edges",
     "all copies from one part of a TensorFlow model to another part on another device",
     {
-        "src_device": Column(TEXT, "", "Where it comes from.", required=True),
-        "src_tower": Column(TEXT, "", "As in placement; null where unknown."),
-        "src_layer": Column(TEXT, "", "As in placement; null where unknown."),
-        "src_is_gradient": Column(FLAG, "", "Whether the source is part of the gradients."),
-        "dst_device": Column(TEXT, "", "Where it goes.", required=True),
-        "dst_tower": Column(TEXT, "", "As in placement; null where unknown."),
-        "dst_layer": Column(TEXT, "", "As in placement; null where unknown."),
-        "dst_is_gradient": Column(FLAG, "", "Whether the destination is part of the gradients."),
-        "is_gradient": Column(FLAG, "", "The forward pass alone would not make these copies."),
+        "src_device": Text("Where it comes from.", required=True),
+        "src_tower": Text("As in placement; null where unknown."),
+        "src_layer": Text("As in placement; null where unknown."),
+        "src_is_gradient": Flag("Whether the source is part of the gradients."),
+        "dst_device": Text("Where it goes.", required=True),
+        "dst_tower": Text("As in placement; null where unknown."),
+        "dst_layer": Text("As in placement; null where unknown."),
+        "dst_is_gradient": Flag("Whether the destination is part of the gradients."),
+        "is_gradient": Flag("The forward pass alone would not make these copies."),
         "calls_per_step": Column(FLOAT, "1", "Copies in a step.", required=True, kind=Kind.MEAN),
         "bytes_per_step": Column(FLOAT, "B", "Their bytes; null where one is unknown."),
     },
@@ -158,10 +156,8 @@ HINTS: Final = Schema(
     "placement_hints",
     "one thing about the placement that can be mended",
     {
-        "rank": Column(INT, "1", "1 for the worst.", required=True),
-        "cause": Column(
-            TEXT,
-            "",
+        "rank": Count("1 for the worst.", required=True),
+        "cause": Text(
             "gradients_outside, weights_apart, optimiser_slots, update_outside, shared_embedding,"
             " repeated_reads, concatenation, alternating_layers or moved_silently.",
             required=True,
@@ -172,10 +168,10 @@ HINTS: Final = Schema(
         "saves_bytes_per_step": Column(
             FLOAT, "B", "What a step copies less at most where it is mended; null where unknown."
         ),
-        "share": Column(FLOAT, "1", "Of all that a step copies; null where unknown."),
-        "finding": Column(TEXT, "", "What it is.", required=True),
-        "suggestion": Column(TEXT, "", "What to try.", required=True),
-        "table": Column(TEXT, "", "Table that tells more.", required=True),
+        "share": Share("Of all that a step copies; null where unknown."),
+        "finding": Text("What it is.", required=True),
+        "suggestion": Text("What to try.", required=True),
+        "table": Text("Table that tells more.", required=True),
     },
 )
 

@@ -18,49 +18,39 @@ from gpuprof.model.analysis import Analysis
 from gpuprof.model.derived import HOST
 from gpuprof.model.intervals import Intervals, covered_within, difference, together
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema, process_column
+from gpuprof.model.schema import Count, Id, Ns, Process, Schema, Share, Text
 
 PLACEMENT_ESTIMATE: Final = Schema(
     "placement_estimate",
     "one training step, or the whole recording where no steps are found",
     {
-        "process_id": process_column("Process; null for the whole recording."),
-        "phase": Column(TEXT, "", "The phase whose step it is; null for the whole recording."),
-        "step": Column(INT, "1", "0 for the first; null for the whole recording."),
-        "source": Column(TEXT, "", "ranges, detected, or recording.", required=True),
-        "device_id": Column(
-            INT, "", "Device that waits longest for peer copies: the estimates are for its time."
+        "process_id": Process("Process; null for the whole recording."),
+        "phase": Text("The phase whose step it is; null for the whole recording."),
+        "step": Count("0 for the first; null for the whole recording."),
+        "source": Text("ranges, detected, or recording.", required=True),
+        "device_id": Id(
+            "Device that waits longest for peer copies: the estimates are for its time."
         ),
-        "measured_ns": Column(INT, "ns", "What the step took.", required=True),
-        "peer_busy_ns": Column(INT, "ns", "A peer copy runs on the device.", required=True),
-        "peer_exposed_ns": Column(
-            INT, "ns", "A peer copy runs, and no kernel or other transfer.", required=True
-        ),
-        "if_free_ns": Column(
-            INT,
-            "ns",
+        "measured_ns": Ns("What the step took.", required=True),
+        "peer_busy_ns": Ns("A peer copy runs on the device.", required=True),
+        "peer_exposed_ns": Ns("A peer copy runs, and no kernel or other transfer.", required=True),
+        "if_free_ns": Ns(
             "If every peer copy took no time: measured_ns - peer_exposed_ns. Kernels, other "
             "copies and idle time are assumed to stay as they are.",
             required=True,
             label="If copies took no time",
         ),
-        "if_hidden_ns": Column(
-            INT,
-            "ns",
+        "if_hidden_ns": Ns(
             "If every peer copy ran behind kernels: the same, or peer_busy_ns where that is more.",
             required=True,
             label="If copies were hidden",
         ),
-        "if_none_hidden_ns": Column(
-            INT,
-            "ns",
+        "if_none_hidden_ns": Ns(
             "If none ran behind anything: measured_ns + peer_busy_ns - peer_exposed_ns.",
             required=True,
             label="If no copy was hidden",
         ),
-        "gain_if_free_share": Column(
-            FLOAT,
-            "1",
+        "gain_if_free_share": Share(
             "peer_exposed_ns / measured_ns: what copies themselves cost, without waiting for them.",
             label="Gain if no time",
         ),

@@ -7,13 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gpuprof.facts.launches import (
-    ALL_THREADS,
-    Activities,
-    Launches,
-    exposed_of_copies,
-    launches,
-)
+from gpuprof.facts.launches import ALL_THREADS, Activities, Launches, exposed_of_copies, launches
 from gpuprof.facts.numbers import Numbers, pieces, sums_by_number
 from gpuprof.facts.nvtx import NO_RANGE, RANGE_READS, START_END, Ranges, by_pattern, ranges_of
 from gpuprof.facts.range_launches import families, holding, launches_within, merged_by_label
@@ -22,40 +16,36 @@ from gpuprof.model.analysis import ordered as in_order
 from gpuprof.model.analysis import per_file, summed
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import INT, OPERATION, TEXT, Column, Schema
+from gpuprof.model.schema import OPERATION, Bytes, Count, Ns, Schema, Text
 from gpuprof.model.words import narrowed
 
 RANGES: Final = Schema(
     "ranges",
     "all NVTX ranges, framework annotations or operations of one text but for numbers",
     {
-        "text": Column(TEXT, "", "Message; * for numbers in which several differ.", required=True),
-        "domain": Column(TEXT, "", "Domain; empty for the default one.", required=True),
-        "range_kind": Column(TEXT, "", "push_pop, start_end, annotation or operation."),
-        "instances": Column(INT, "1", "How often it was entered.", required=True),
-        "active_instances": Column(
-            INT, "1", "Those that launched something, which alone nsys counts.", required=True
+        "text": Text("Message; * for numbers in which several differ.", required=True),
+        "domain": Text("Domain; empty for the default one.", required=True),
+        "range_kind": Text("push_pop, start_end, annotation or operation."),
+        "instances": Count("How often it was entered.", required=True),
+        "active_instances": Count(
+            "Those that launched something, which alone nsys counts.", required=True
         ),
-        "host_ns": Column(
-            INT, "ns", "Time in which one was open, summed over threads.", required=True
+        "host_ns": Ns("Time in which one was open, summed over threads.", required=True),
+        "projected_ns": Ns("Sum of first start to last end of what each launched.", required=True),
+        "kernel_calls": Count("Kernels launched in it, or in ranges within it."),
+        "kernel_ns": Ns("Sum of their durations."),
+        "transfer_calls": Count("Transfers launched in it; a staged one counts once."),
+        "transfer_ns": Ns("Sum of their durations."),
+        "transfer_bytes": Bytes("Bytes that they moved; unknown sizes count as 0."),
+        "peer_transfer_ns": Ns("The part of transfer_ns between two devices."),
+        "exposed_transfer_ns": Ns(
+            "The part of transfer_ns while no kernel ran, on the end that waited longer."
         ),
-        "projected_ns": Column(
-            INT, "ns", "Sum of first start to last end of what each launched.", required=True
+        "self_kernel_ns": Ns(
+            "kernel_ns without that of ranges within it; null for start_end ranges."
         ),
-        "kernel_calls": Column(INT, "1", "Kernels launched in it, or in ranges within it."),
-        "kernel_ns": Column(INT, "ns", "Sum of their durations."),
-        "transfer_calls": Column(INT, "1", "Transfers launched in it; a staged one counts once."),
-        "transfer_ns": Column(INT, "ns", "Sum of their durations."),
-        "transfer_bytes": Column(INT, "B", "Bytes that they moved; unknown sizes count as 0."),
-        "peer_transfer_ns": Column(INT, "ns", "The part of transfer_ns between two devices."),
-        "exposed_transfer_ns": Column(
-            INT, "ns", "The part of transfer_ns while no kernel ran, on the end that waited longer."
-        ),
-        "self_kernel_ns": Column(
-            INT, "ns", "kernel_ns without that of ranges within it; null for start_end ranges."
-        ),
-        "self_transfer_ns": Column(
-            INT, "ns", "transfer_ns without that of ranges within it; null for start_end ranges."
+        "self_transfer_ns": Ns(
+            "transfer_ns without that of ranges within it; null for start_end ranges."
         ),
     },
 )

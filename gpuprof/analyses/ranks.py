@@ -24,7 +24,7 @@ from gpuprof.model.analysis import Analysis, reads
 from gpuprof.model.derived import UNKNOWN, known
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema
+from gpuprof.model.schema import FLOAT, Column, Count, Flag, Id, Kind, Ns, Schema, Share, Text
 
 # The parts of a step, and what people call them; without the collectives, of a device's own time.
 _STEP_PARTS: Final = {
@@ -44,22 +44,15 @@ RANKS: Final = Schema(
     "ranks",
     "one device in one phase of steps",
     {
-        "phase": Column(
-            TEXT, "", "Name of the phase, as in phases; null for whole recordings without steps."
+        "phase": Text("Name of the phase, as in phases; null for whole recordings without steps."),
+        "rank": Count("Rank that uses the device, where known."),
+        "device_id": Id("CUDA device ordinal; null where unknown."),
+        "host": Text("Host of the device, where those of several hosts are known."),
+        "steps": Count(
+            "Steps that it and other devices recorded whole; 1 for whole recordings.", required=True
         ),
-        "rank": Column(INT, "1", "Rank that uses the device, where known."),
-        "device_id": Column(INT, "", "CUDA device ordinal; null where unknown."),
-        "host": Column(TEXT, "", "Host of the device, where those of several hosts are known."),
-        "steps": Column(
-            INT,
-            "1",
-            "Steps that it and other devices recorded whole; 1 for whole recordings.",
-            required=True,
-        ),
-        "step_ns": Column(INT, "ns", "Length of a step in the median.", required=True),
-        "own_ns": Column(
-            INT,
-            "ns",
+        "step_ns": Ns("Length of a step in the median.", required=True),
+        "own_ns": Ns(
             "Step without exposed collectives, in the median.",
             required=True,
             label="Without collectives",
@@ -72,23 +65,19 @@ RANKS: Final = Schema(
             kind=Kind.RATIO,
             label="Ratio to median",
         ),
-        "slowest_share": Column(
-            FLOAT, "1", "Share of the steps in which its own time is the longest.", required=True
+        "slowest_share": Share(
+            "Share of the steps in which its own time is the longest.", required=True
         ),
-        "is_slow": Column(
-            FLAG,
-            "",
+        "is_slow": Flag(
             "Whether it is slow in an eighth of the steps or more, one after another: in most of"
             " them its own time is longer than on the others, by more than chance, and in the"
             " median it is an outlier (modified z-score above 3.5, and 1 % above the median, 10 %"
-            " of fewer than five devices). Null for fewer than three devices.",
+            " of fewer than five devices). Null for fewer than three devices."
         ),
-        "slow_from_step": Column(
-            INT, "", "The first step in which it is slow, as in steps; null for the first of all."
+        "slow_from_step": Id(
+            "The first step in which it is slow, as in steps; null for the first of all."
         ),
-        "slow_to_step": Column(
-            INT, "", "The last step in which it is slow; null where it is to the end."
-        ),
+        "slow_to_step": Id("The last step in which it is slow; null where it is to the end."),
         "slow_ratio": Column(
             FLOAT,
             "1",
@@ -96,21 +85,17 @@ RANKS: Final = Schema(
             " slow.",
             kind=Kind.RATIO,
         ),
-        "longer_part": Column(
-            TEXT,
-            "",
+        "longer_part": Text(
             "Part of its own time that exceeds the median over the devices by most, in the steps in"
             " which it is slow, else in all: compute, exposed transfers, exposed local copies or"
-            " idle; null where none does.",
+            " idle; null where none does."
         ),
-        "longer_ns": Column(
-            INT, "ns", "How much longer that part of a step takes; null where none does."
-        ),
-        "exposed_communication_ns": Column(INT, "ns", "Exposed collectives, in the median."),
-        "compute_ns": Column(INT, "ns", "Compute, in the median."),
-        "exposed_transfer_ns": Column(INT, "ns", "Exposed transfers, in the median."),
-        "exposed_local_copy_ns": Column(INT, "ns", "Exposed local copies, in the median."),
-        "idle_ns": Column(INT, "ns", "Idle time, in the median."),
+        "longer_ns": Ns("How much longer that part of a step takes; null where none does."),
+        "exposed_communication_ns": Ns("Exposed collectives, in the median."),
+        "compute_ns": Ns("Compute, in the median."),
+        "exposed_transfer_ns": Ns("Exposed transfers, in the median."),
+        "exposed_local_copy_ns": Ns("Exposed local copies, in the median."),
+        "idle_ns": Ns("Idle time, in the median."),
     },
 )
 
@@ -296,18 +281,18 @@ RANK_QUANTILES: Final = Schema(
     "rank_quantiles",
     "one figure of the devices of one phase",
     {
-        "phase": Column(TEXT, "", "As in ranks."),
-        "figure": Column(TEXT, "", "Column of ranks.", required=True),
-        "devices": Column(INT, "1", "Devices that are compared.", required=True),
-        "min_ns": Column(INT, "ns", "The least.", required=True),
-        "p10_ns": Column(INT, "ns", "10 % have less (interpolated).", required=True),
-        "median_ns": Column(INT, "ns", "Median.", required=True),
-        "p90_ns": Column(INT, "ns", "90 % have less (interpolated).", required=True),
-        "max_ns": Column(INT, "ns", "The most.", required=True),
-        "min_rank": Column(INT, "1", "Rank with the least, where known."),
-        "min_device_id": Column(INT, "", "Its device."),
-        "max_rank": Column(INT, "1", "Rank with the most, where known."),
-        "max_device_id": Column(INT, "", "Its device."),
+        "phase": Text("As in ranks."),
+        "figure": Text("Column of ranks.", required=True),
+        "devices": Count("Devices that are compared.", required=True),
+        "min_ns": Ns("The least.", required=True),
+        "p10_ns": Ns("10 % have less (interpolated).", required=True),
+        "median_ns": Ns("Median.", required=True),
+        "p90_ns": Ns("90 % have less (interpolated).", required=True),
+        "max_ns": Ns("The most.", required=True),
+        "min_rank": Count("Rank with the least, where known."),
+        "min_device_id": Id("Its device."),
+        "max_rank": Count("Rank with the most, where known."),
+        "max_device_id": Id("Its device."),
     },
 )
 
@@ -345,20 +330,18 @@ RANK_GROUPS: Final = Schema(
     "rank_groups",
     "the devices of one phase whose steps are alike",
     {
-        "phase": Column(TEXT, "", "As in ranks."),
-        "group": Column(INT, "1", "1 for the group of most devices.", required=True),
-        "devices": Column(INT, "1", "Devices in it.", required=True),
-        "ranks": Column(TEXT, "", "Their ranks, such as 0 to 6 and 9; null where unknown."),
-        "device_ids": Column(TEXT, "", "The devices."),
-        "step_ns": Column(INT, "ns", "Length of a step, median over its devices.", required=True),
+        "phase": Text("As in ranks."),
+        "group": Count("1 for the group of most devices.", required=True),
+        "devices": Count("Devices in it.", required=True),
+        "ranks": Text("Their ranks, such as 0 to 6 and 9; null where unknown."),
+        "device_ids": Text("The devices."),
+        "step_ns": Ns("Length of a step, median over its devices.", required=True),
         **{
-            name: Column(INT, "ns", f"Time of {word} in a step, median over its devices.")
+            name: Ns(f"Time of {word} in a step, median over its devices.")
             for name, word in _STEP_PARTS.items()
         },
-        "differs_by": Column(
-            TEXT, "", "The part that differs most from that of group 1; null for group 1."
-        ),
-        "difference_ns": Column(INT, "ns", "How much longer it takes; negative for shorter."),
+        "differs_by": Text("The part that differs most from that of group 1; null for group 1."),
+        "difference_ns": Ns("How much longer it takes; negative for shorter."),
     },
 )
 

@@ -24,7 +24,7 @@ from gpuprof.facts.timeline import (
 from gpuprof.model.analysis import Analysis, ordered, per_file, reads, summed
 from gpuprof.model.intervals import covered_within
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import INT, TEXT, Column, Schema
+from gpuprof.model.schema import Count, Id, Ns, Schema, Text
 
 # Of a device; twice as many as are shown, so that clocks can be set right by half a slice.
 _MOST_OF_DEVICE: Final = 800
@@ -32,36 +32,32 @@ _MOST: Final = 400
 _TIMES: Final = ("recorded_ns", "compute_ns", "communication_ns", "copies_ns")
 
 _OF_SLICE: Final = {
-    "recorded_ns": Column(
-        INT, "ns", "Part of it from the device's first activity to its last.", required=True
-    ),
-    "compute_ns": Column(INT, "ns", "A compute kernel runs.", required=True),
-    "communication_ns": Column(
-        INT, "ns", "A communication kernel runs, and no compute kernel.", required=True
-    ),
-    "copies_ns": Column(INT, "ns", "A copy or memset runs, and no kernel.", required=True),
+    "recorded_ns": Ns("Part of it from the device's first activity to its last.", required=True),
+    "compute_ns": Ns("A compute kernel runs.", required=True),
+    "communication_ns": Ns("A communication kernel runs, and no compute kernel.", required=True),
+    "copies_ns": Ns("A copy or memset runs, and no kernel.", required=True),
 }
 RANKS_OVER_TIME: Final = Schema(
     "ranks_over_time",
     "one device in one slice of the time of all devices; only where it was recorded",
     {
-        "rank": Column(INT, "1", "Rank that uses the device, where known."),
-        "device_id": Column(INT, "", "CUDA device ordinal.", required=True),
-        "host": Column(TEXT, "", "Host of the device, where those of several hosts are known."),
-        "start_ns": Column(INT, "ns", "Start, since the recording's origin.", required=True),
-        "end_ns": Column(INT, "ns", "Its end.", required=True),
+        "rank": Count("Rank that uses the device, where known."),
+        "device_id": Id("CUDA device ordinal.", required=True),
+        "host": Text("Host of the device, where those of several hosts are known."),
+        "start_ns": Ns("Start, since the recording's origin.", required=True),
+        "end_ns": Ns("Its end.", required=True),
         **_OF_SLICE,
-        "idle_ns": Column(INT, "ns", "The rest of recorded_ns: nothing runs.", required=True),
+        "idle_ns": Ns("The rest of recorded_ns: nothing runs.", required=True),
     },
 )
 _SLICES: Final = Schema(
     "slices_of_devices",
     "one device in one slice of its time",
     {
-        "device_id": Column(INT, "", "CUDA device ordinal.", required=True),
-        "epoch_ns": Column(INT, "ns", "When the recording's clock began; null where unknown."),
-        "exponent": Column(INT, "1", "The slice is 2 ** exponent ns long.", required=True),
-        "slice": Column(INT, "1", "Its number since epoch_ns is 0, in 1970.", required=True),
+        "device_id": Id("CUDA device ordinal.", required=True),
+        "epoch_ns": Ns("When the recording's clock began; null where unknown."),
+        "exponent": Count("The slice is 2 ** exponent ns long.", required=True),
+        "slice": Count("Its number since epoch_ns is 0, in 1970.", required=True),
         **_OF_SLICE,
     },
 )

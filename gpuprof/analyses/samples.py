@@ -11,43 +11,39 @@ from gpuprof.facts.timeline import SLICE, TIMELINE_READS, TRANSFER, slice_border
 from gpuprof.model.analysis import Analysis, by, per_file, reads
 from gpuprof.model.intervals import intersection, together, union
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
+from gpuprof.model.schema import FLOAT, Bytes, Column, Count, Id, Ns, Schema, Share, Text
 
 MARKED_EPOCHS: Final = Schema(
     "marked_epochs",
     "one epoch as the script marked it",
     {
-        "epoch": Column(INT, "1", "0 for the first.", required=True),
-        "wall_ns": Column(INT, "ns", "By the clock of the host; null where it is unknown."),
-        "steps": Column(INT, "1", "Steps marked within it; null where none were marked."),
-        "step_wall_ns": Column(INT, "ns", "Null where unknown, or where no steps were marked."),
+        "epoch": Count("0 for the first.", required=True),
+        "wall_ns": Ns("By the clock of the host; null where it is unknown."),
+        "steps": Count("Steps marked within it; null where none were marked."),
+        "step_wall_ns": Ns("Null where unknown, or where no steps were marked."),
     },
 )
 MONITORING: Final = Schema(
     "monitoring",
     "one device, or the host, in one epoch or the whole run",
     {
-        "epoch": Column(INT, "1", "Null for the whole run."),
-        "device_id": Column(INT, "", "As NVML numbers GPUs; null for the host."),
-        "samples": Column(INT, "1", "How many.", required=True),
-        "gpu_utilisation": Column(
-            FLOAT, "1", "Mean share of time in which a kernel ran.", label="GPU utilisation"
+        "epoch": Count("Null for the whole run."),
+        "device_id": Id("As NVML numbers GPUs; null for the host."),
+        "samples": Count("How many.", required=True),
+        "gpu_utilisation": Share(
+            "Mean share of time in which a kernel ran.", label="GPU utilisation"
         ),
-        "cpu_utilisation": Column(
-            FLOAT, "1", "Mean over all cores of the host.", label="CPU utilisation"
-        ),
-        "memory_used_bytes": Column(INT, "B", "Most that was in use at a sample."),
+        "cpu_utilisation": Share("Mean over all cores of the host.", label="CPU utilisation"),
+        "memory_used_bytes": Bytes("Most that was in use at a sample."),
         "power_w": Column(FLOAT, "W", "Mean."),
         "temperature_c": Column(FLOAT, "C", "Highest."),
         "sm_clock_hz": Column(FLOAT, "Hz", "Mean.", label="SM clock"),
         "pcie_received_bytes_per_s": Column(FLOAT, "B/s", "Mean.", label="PCIe received"),
         "pcie_sent_bytes_per_s": Column(FLOAT, "B/s", "Mean.", label="PCIe sent"),
-        "nvlink_received_bytes": Column(
-            INT, "B", "From the first sample to the last.", label="NVLink received"
+        "nvlink_received_bytes": Bytes(
+            "From the first sample to the last.", label="NVLink received"
         ),
-        "nvlink_sent_bytes": Column(
-            INT, "B", "From the first sample to the last.", label="NVLink sent"
-        ),
+        "nvlink_sent_bytes": Bytes("From the first sample to the last.", label="NVLink sent"),
     },
 )
 
@@ -120,19 +116,15 @@ GPU_METRIC_MEANS: Final = Schema(
     "gpu_metric_means",
     "one metric of one device that is a share of a peak",
     {
-        "device_id": Column(INT, "", "CUDA device ordinal.", required=True),
-        "metric": Column(TEXT, "", "SMs Active, PCIe RX Throughput, ...", required=True),
-        "samples": Column(INT, "1", "How many, of the whole recording.", required=True),
-        "left_out": Column(
-            INT, "1", "How many more there are that no share can be: below 0 or above 100 %."
-        ),
-        "mean_share": Column(FLOAT, "1", "Mean over the span of the device; null without samples."),
-        "in_steps_share": Column(FLOAT, "1", "Mean over steps; null where none are known."),
-        "in_kernels_share": Column(
-            FLOAT, "1", "Mean while kernels run; null where no sample lies within."
-        ),
-        "in_exposed_transfers_share": Column(
-            FLOAT, "1", "Mean while a transfer runs and no kernel; null as before."
+        "device_id": Id("CUDA device ordinal.", required=True),
+        "metric": Text("SMs Active, PCIe RX Throughput, ...", required=True),
+        "samples": Count("How many, of the whole recording.", required=True),
+        "left_out": Count("How many more there are that no share can be: below 0 or above 100 %."),
+        "mean_share": Share("Mean over the span of the device; null without samples."),
+        "in_steps_share": Share("Mean over steps; null where none are known."),
+        "in_kernels_share": Share("Mean while kernels run; null where no sample lies within."),
+        "in_exposed_transfers_share": Share(
+            "Mean while a transfer runs and no kernel; null as before."
         ),
     },
 )
@@ -142,7 +134,7 @@ GPU_METRICS_OVER_TIME: Final = Schema(
     {
         **{name: GPU_METRIC_MEANS.columns[name] for name in ("device_id", "metric")},
         **SLICE,
-        "share": Column(FLOAT, "1", "Mean share of the peak; null without samples."),
+        "share": Share("Mean share of the peak; null without samples."),
     },
 )
 _SLICES: Final = 120

@@ -17,7 +17,7 @@ from gpuprof.model.analysis import by, per_file, reads
 from gpuprof.model.derived import known
 from gpuprof.model.intervals import covered_within
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import INT, TEXT, Column, Schema, instant_column, process_column
+from gpuprof.model.schema import Count, Id, Instant, Ns, Process, Schema, Text
 
 _PARTS: Final = (
     "compute_ns",
@@ -31,32 +31,23 @@ STEPS: Final = Schema(
     "steps",
     "one training step on one device",
     {
-        "process_id": process_column("Process; null where steps were detected by device."),
-        "step": Column(INT, "1", "0 for the first that was recorded.", required=True),
-        "device_id": Column(INT, "", "CUDA device ordinal; null where unknown."),
-        "source": Column(
-            TEXT, "", "ranges, or detected: a pattern of kernels that repeats.", required=True
+        "process_id": Process("Process; null where steps were detected by device."),
+        "step": Count("0 for the first that was recorded.", required=True),
+        "device_id": Id("CUDA device ordinal; null where unknown."),
+        "source": Text("ranges, or detected: a pattern of kernels that repeats.", required=True),
+        "text": Text("Text of the ranges with # for digits, or the kernel that opens a step."),
+        "phase": Text("Name of its phase, as in the table phases.", required=True),
+        "phase_number": Count(
+            "1 for the first phase of that name in its process, 2 for the next one.", required=True
         ),
-        "text": Column(
-            TEXT, "", "Text of the ranges with # for digits, or the kernel that opens a step."
-        ),
-        "phase": Column(TEXT, "", "Name of its phase, as in the table phases.", required=True),
-        "phase_number": Column(
-            INT,
-            "1",
-            "1 for the first phase of that name in its process, 2 for the next one.",
-            required=True,
-        ),
-        "status": Column(
-            TEXT,
-            "",
+        "status": Text(
             "sample: the figures of its phase are medians of these; outlier: a sample far longer "
             "than most; warm_up, set aside; cut off by the recording's ends; other: not alike, or "
             "with the pause before the next phase.",
             required=True,
         ),
-        "start_ns": instant_column("Start of the step on the devices.", required=True),
-        "span_ns": Column(INT, "ns", "Its length, idle time included.", required=True),
+        "start_ns": Instant("Start of the step on the devices.", required=True),
+        "span_ns": Ns("Its length, idle time included.", required=True),
         **{name: BREAKDOWN.columns[name] for name in _WITH_IDLE},
         **{
             name: BREAKDOWN.columns[name]
@@ -161,48 +152,38 @@ PHASES: Final = Schema(
     "phases",
     "one phase of alike steps on one device",
     {
-        "name": Column(
-            TEXT,
-            "",
+        "name": Text(
             "Text, with # for digits, of the ranges that mark its steps or enclose the inferred "
             "ones; else the kernel that opens a step.",
             required=True,
         ),
-        "source": Column(
-            TEXT, "", "ranges, or detected: a pattern of kernels that repeats.", required=True
+        "source": Text("ranges, or detected: a pattern of kernels that repeats.", required=True),
+        "process_id": Process("Process; null where steps were detected by device."),
+        "device_id": Id("CUDA device ordinal; null where unknown."),
+        "steps": Count("Whole steps past the warm-up: the medians are theirs.", required=True),
+        "warm_up_steps": Count(
+            "Steps set aside at its beginning.", required=True, label="Warm-up steps"
         ),
-        "process_id": process_column("Process; null where steps were detected by device."),
-        "device_id": Column(INT, "", "CUDA device ordinal; null where unknown."),
-        "steps": Column(
-            INT, "1", "Whole steps past the warm-up: the medians are theirs.", required=True
-        ),
-        "warm_up_steps": Column(
-            INT, "1", "Steps set aside at its beginning.", required=True, label="Warm-up steps"
-        ),
-        "warm_up_ns": Column(INT, "ns", "Time of these.", required=True, label="Warm-up"),
-        "cut_steps": Column(
-            INT,
-            "1",
+        "warm_up_ns": Ns("Time of these.", required=True, label="Warm-up"),
+        "cut_steps": Count(
             "Steps that the recording's ends cut off: a part of them was not recorded, or the next "
             "one, which ends them.",
             required=True,
         ),
-        "start_ns": instant_column("Start of its first step.", required=True),
-        "span_ns": Column(INT, "ns", "From there to the end of its last step.", required=True),
-        "step_ns": Column(
-            INT, "ns", "Median time of a step, the sum of its parts; null for no whole one."
+        "start_ns": Instant("Start of its first step.", required=True),
+        "span_ns": Ns("From there to the end of its last step.", required=True),
+        "step_ns": Ns("Median time of a step, the sum of its parts; null for no whole one."),
+        "mean_step_ns": Ns("Mean time of a step; null for no whole one."),
+        "step_low_ns": Ns(
+            "Lower end of the 95 % interval of that; null for fewer than three steps."
         ),
-        "mean_step_ns": Column(INT, "ns", "Mean time of a step; null for no whole one."),
-        "step_low_ns": Column(
-            INT, "ns", "Lower end of the 95 % interval of that; null for fewer than three steps."
-        ),
-        "step_high_ns": Column(INT, "ns", "Upper end of it; null for fewer than three steps."),
+        "step_high_ns": Ns("Upper end of it; null for fewer than three steps."),
         **{
-            name: Column(INT, "ns", f"{doc[:-1]}; null for no whole step.")
+            name: Ns(f"{doc[:-1]}; null for no whole step.")
             for name, doc in zip(_WITH_IDLE, _DOCS, strict=True)
         },
-        "longest_step": Column(INT, "1", "Number of the whole step that takes longest."),
-        "longest_step_ns": Column(INT, "ns", "Its time."),
+        "longest_step": Count("Number of the whole step that takes longest."),
+        "longest_step_ns": Ns("Its time."),
     },
 )
 

@@ -7,24 +7,24 @@ import pyarrow as pa
 from gpuprof.facts.model_parts import parts_by_function, step_executions, tensor_copies
 from gpuprof.model.analysis import Analysis, reads
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema
+from gpuprof.model.schema import FLOAT, Bytes, Column, Count, Flag, Kind, Schema, Text
 
 TENSOR_TRANSFERS: Final = Schema(
     "tensor_transfers",
     "one tensor that is copied from one TensorFlow device to another",
     {
-        "src_device": Column(TEXT, "", "Such as CPU:0.", required=True),
-        "dst_device": Column(TEXT, "", "Such as CPU:1.", required=True),
-        "src_operation": Column(TEXT, "", "Operation that makes it."),
-        "dst_operation": Column(TEXT, "", "Operation that takes it; the first of several."),
-        "name_scope": Column(TEXT, "", "Part of the model, as the tower of placement."),
-        "is_gradient": Column(FLAG, "", "The forward pass alone would not make this copy."),
-        "function": Column(TEXT, "", "tf.function it is part of; null for eager copies."),
-        "calls": Column(INT, "1", "How often, in the executions seen.", required=True),
+        "src_device": Text("Such as CPU:0.", required=True),
+        "dst_device": Text("Such as CPU:1.", required=True),
+        "src_operation": Text("Operation that makes it."),
+        "dst_operation": Text("Operation that takes it; the first of several."),
+        "name_scope": Text("Part of the model, as the tower of placement."),
+        "is_gradient": Flag("The forward pass alone would not make this copy."),
+        "function": Text("tf.function it is part of; null for eager copies."),
+        "calls": Count("How often, in the executions seen.", required=True),
         "calls_per_step": Column(
             FLOAT, "1", "Per training step; null outside of steps.", kind=Kind.MEAN
         ),
-        "bytes_per_call": Column(INT, "B", "Size; null where unknown."),
+        "bytes_per_call": Bytes("Size; null where unknown."),
         "bytes_per_step": Column(FLOAT, "B", "Per training step; null where size unknown."),
     },
 )
@@ -32,9 +32,7 @@ PER_STEP: Final = Schema(
     "tensor_transfers_per_step",
     "the training step of a TensorFlow program",
     {
-        "steps": Column(
-            INT,
-            "1",
+        "steps": Count(
             "Executions that were seen whole; those of the only function if none trains.",
             required=True,
         ),

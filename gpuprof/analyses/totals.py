@@ -21,7 +21,17 @@ from gpuprof.facts.numbers import UNNAMED, groups
 from gpuprof.model import derived
 from gpuprof.model.analysis import Analysis, per_file, reads, summed
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import ACTIVITY_SUMMARY, FLOAT, INT, TEXT, Column, Schema
+from gpuprof.model.schema import (
+    ACTIVITY_SUMMARY,
+    FLOAT,
+    Bytes,
+    Column,
+    Count,
+    Ns,
+    Schema,
+    Share,
+    Text,
+)
 
 GPU_KINDS: Final = ("kernel", "memcpy", "memset")
 # Times of five digits are rounded by at most this much; so is the sum of many.
@@ -45,28 +55,22 @@ TOTALS: Final = Schema(
     "totals",
     "one group of GPU activities, or the API calls; summed over devices",
     {
-        "activity_group": Column(
-            TEXT,
-            "",
+        "activity_group": Text(
             "kernels, communication_kernels, transfers, peer_transfers, local_copies, "
             "unknown_copies, memsets, gpu_activities (all of these), api_calls, or a kind of "
             "copy: HtoD, DtoH, PtoP, PtoP_staged (through the host), DtoD_peer (between two "
             "devices), UVM_HtoD, DtoD, ...",
             required=True,
         ),
-        "part_of": Column(TEXT, "", "Group whose total includes this one; null for none."),
-        "calls": Column(INT, "1", "How often; a staged copy counts once."),
-        "total_ns": Column(INT, "ns", "Sum of durations; null where rows may be missing."),
+        "part_of": Text("Group whose total includes this one; null for none."),
+        "calls": Count("How often; a staged copy counts once."),
+        "total_ns": Ns("Sum of durations; null where rows may be missing."),
         "mean_ns": Column(FLOAT, "ns", "total_ns / calls; null where nothing happened."),
-        "bytes": Column(INT, "B", "Bytes of copies and memsets; null where unknown."),
+        "bytes": Bytes("Bytes of copies and memsets; null where unknown."),
         "bytes_per_s": Column(FLOAT, "B/s", "bytes / total_ns of copies."),
-        "share": Column(
-            FLOAT, "1", "Share of all GPU activities' time, or of what it is implied to be."
-        ),
-        "listed_ns": Column(INT, "ns", "Sum of the rows that the recording lists."),
-        "implied_ns": Column(
-            INT, "ns", "What the printed shares imply for an excerpt; null for whole tables."
-        ),
+        "share": Share("Share of all GPU activities' time, or of what it is implied to be."),
+        "listed_ns": Ns("Sum of the rows that the recording lists."),
+        "implied_ns": Ns("What the printed shares imply for an excerpt; null for whole tables."),
     },
 )
 
@@ -256,7 +260,7 @@ _COPIES: Final = Schema(
     "copy_sums",
     "all copies of one kind, staged and device copies to peers apart",
     {
-        "name": Column(TEXT, "", "Kind of copy, as in totals.", required=True),
+        "name": Text("Kind of copy, as in totals.", required=True),
         **{name: TOTALS.columns[name] for name in _SUMMED},
     },
 )
@@ -320,16 +324,16 @@ TOP_ACTIVITIES: Final = Schema(
     "top_activities",
     "one of the ten GPU activities with the greatest total time, of each kind the first at least",
     {
-        "rank": Column(INT, "1", "1 for the costliest of these.", required=True),
-        "activity_kind": Column(TEXT, "", "kernel, memcpy or memset.", required=True),
-        "name": Column(TEXT, "", "Kernel name; memcpy kind for copies.", required=True),
+        "rank": Count("1 for the costliest of these.", required=True),
+        "activity_kind": Text("kernel, memcpy or memset.", required=True),
+        "name": Text("Kernel name; memcpy kind for copies.", required=True),
         "short_name": SHORT_NAME,
-        "calls": Column(INT, "1", "How often."),
-        "total_ns": Column(INT, "ns", "Sum of durations over all processes and devices."),
+        "calls": Count("How often."),
+        "total_ns": Ns("Sum of durations over all processes and devices."),
         "share": TOTALS.columns["share"],
         "mean_ns": Column(FLOAT, "ns", "Mean."),
-        "min_ns": Column(INT, "ns", "Shortest."),
-        "max_ns": Column(INT, "ns", "Longest."),
+        "min_ns": Ns("Shortest."),
+        "max_ns": Ns("Longest."),
     },
 )
 

@@ -17,34 +17,30 @@ from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.pairs import pair_places, sorted_pairs
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
+from gpuprof.model.schema import FLOAT, Bytes, Column, Count, Ns, Schema, Text
 
 TRANSFERS: Final = Schema(
     "transfers",
     "all transfers of one kind, between two kinds of memory, by one path",
     {
-        "memcpy_kind": Column(
-            TEXT, "", "HtoD, DtoH, PtoP (including staged ones), UVM_HtoD, ...", required=True
+        "memcpy_kind": Text(
+            "HtoD, DtoH, PtoP (including staged ones), UVM_HtoD, ...", required=True
         ),
-        "direction": Column(
-            TEXT, "", "host to device, device to host or device to device.", required=True
-        ),
-        "path": Column(TEXT, "", "direct, staged through the host, or uvm.", required=True),
-        "src_memory_kind": Column(TEXT, "", "pageable, pinned, device, managed, ..."),
-        "dst_memory_kind": Column(TEXT, "", "pageable, pinned, device, managed, ..."),
-        "calls": Column(INT, "1", "How often; a staged copy counts once.", required=True),
-        "total_ns": Column(INT, "ns", "Sum of durations; of staged copies, both halves."),
+        "direction": Text("host to device, device to host or device to device.", required=True),
+        "path": Text("direct, staged through the host, or uvm.", required=True),
+        "src_memory_kind": Text("pageable, pinned, device, managed, ..."),
+        "dst_memory_kind": Text("pageable, pinned, device, managed, ..."),
+        "calls": Count("How often; a staged copy counts once.", required=True),
+        "total_ns": Ns("Sum of durations; of staged copies, both halves."),
         "mean_ns": Column(FLOAT, "ns", "total_ns / calls."),
         "median_ns": Column(FLOAT, "ns", "Median duration."),
         "p95_ns": Column(FLOAT, "ns", "95 % took no longer (interpolated)."),
-        "max_ns": Column(INT, "ns", "Longest."),
-        "bytes": Column(INT, "B", "Bytes moved; null where unknown of one."),
+        "max_ns": Ns("Longest."),
+        "bytes": Bytes("Bytes moved; null where unknown of one."),
         "bytes_per_s": Column(FLOAT, "B/s", "bytes / total_ns; null where either is unknown or 0."),
-        "pageable_async_calls": Column(
-            INT,
-            "1",
+        "pageable_async_calls": Count(
             "Of pageable memory by an ...Async call, which waits for them all the same; null "
-            "where no API calls were recorded.",
+            "where no API calls were recorded."
         ),
     },
 )

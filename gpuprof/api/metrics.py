@@ -9,7 +9,7 @@ from gpuprof.comparisons.variant_figures import VARIANTS
 from gpuprof.comparisons.variant_figures import metrics as recording_figures
 from gpuprof.facts.parts import RecordingPart
 from gpuprof.findings.bottom_line import ANALYSIS, BOTTOM_LINE
-from gpuprof.model.schema import FLOAT, INT, Column
+from gpuprof.model.schema import FLOAT, INT, Column, Ns
 
 # Before each key, so that trackers show them in a section of their own.
 PREFIX: Final = "gpuprof/"
@@ -27,8 +27,8 @@ _STEP: Final = {
 }
 # Every key without its prefix, with its unit and meaning.
 METRICS: Final[Mapping[str, Column]] = {
-    "step_ns": Column(INT, "ns", "Median length of a step; left out where none is known."),
-    "span_ns": Column(INT, "ns", "The device's span where no step is known."),
+    "step_ns": Ns("Median length of a step; left out where none is known."),
+    "span_ns": Ns("The device's span where no step is known."),
     **{name: column for name, column in _STEP.items() if name != "step_ns"},
     **{name: VARIANTS.columns[name] for name in _OF_RECORDING},
 }

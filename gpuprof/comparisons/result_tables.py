@@ -10,7 +10,7 @@ import pyarrow as pa
 from gpuprof.comparisons.measure.compared_steps import ComparedSteps
 from gpuprof.comparisons.variant_figures import VARIANTS
 from gpuprof.facts.activity_sums import SHORT_NAME
-from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema
+from gpuprof.model.schema import FLOAT, Column, Count, Flag, Kind, Ns, Schema, Share, Text
 
 # The unit of figures of any metric: that of the metric in the same row.
 AS_THE_METRIC: Final = "as the metric"
@@ -19,22 +19,20 @@ _LEVEL: Final = "95 % interval by resampling the runs; null from fewer than two 
 _MIDDLE: Final = "scaled to its median over the runs: the run in the middle, or the mean of two"
 _NO_SHAPE: Final = "null where a side has no launch shapes, or only others"
 
-_text = partial(Column, TEXT, "", required=True)
+_text = partial(Text, required=True)
 _figure = partial(Column, FLOAT, AS_THE_METRIC)
 
 _CALLS: Final = Column(FLOAT, "1", "Of a step where steps are compared.", kind=Kind.COUNT)
 _MEAN: Final = Column(FLOAT, "ns", "Mean of a call; null where unknown or not called.")
-_SUM: Final = Column(INT, "ns", "Sum over all devices; null where it may be missing.")
+_SUM: Final = Ns("Sum over all devices; null where it may be missing.")
 
 RUNS: Final = Schema(
     "compared_runs",
     "one run of one variant, with the figures of all that was compared of it",
     {
         "variant": _text("Label."),
-        "run": Column(INT, "1", "1 for the first that was given.", required=True),
-        "is_median": Column(
-            FLAG, "", "Whether it is in the middle; of an even number two are.", required=True
-        ),
+        "run": Count("1 for the first that was given.", required=True),
+        "is_median": Flag("Whether it is in the middle; of an even number two are.", required=True),
         **{name: column for name, column in VARIANTS.columns.items() if name != "variant"},
     },
 )
@@ -44,7 +42,7 @@ FIGURES: Final = Schema(
     {
         "variant": _text("Label."),
         "metric": _text("A column of `variants`."),
-        "runs": Column(INT, "1", "Runs in which it is known.", required=True),
+        "runs": Count("Runs in which it is known.", required=True),
         "median": _figure("Median over these runs.", required=True),
         "min": _figure("Smallest.", required=True),
         "max": _figure("Largest.", required=True),
@@ -70,8 +68,8 @@ DIFFERENCES: Final = Schema(
             "Two-sided rank test of Mann and Whitney; null from fewer than two runs on a side.",
             kind=Kind.RATIO,
         ),
-        "is_beyond_noise": Column(
-            FLAG, "", "Whether interval and rank test separate the sides; null where unknown."
+        "is_beyond_noise": Flag(
+            "Whether interval and rank test separate the sides; null where unknown."
         ),
     },
 )
@@ -92,12 +90,10 @@ SPLIT: Final = Schema(
             " local_copies, unknown_copies, memsets, or idle (of exposed alone)."
         ),
         "part_group": _text("kernels, communication, transfers, local_copies, memsets or idle."),
-        "baseline_ns": Column(INT, "ns", f"Of the baseline, {_MIDDLE}.", required=True),
-        "candidate_ns": Column(INT, "ns", f"Of the candidate, {_MIDDLE}.", required=True),
-        "difference_ns": Column(INT, "ns", "candidate_ns - baseline_ns.", required=True),
-        "share": Column(
-            FLOAT, "1", "Of the whole difference; null where parts of both signs cancel out."
-        ),
+        "baseline_ns": Ns(f"Of the baseline, {_MIDDLE}.", required=True),
+        "candidate_ns": Ns(f"Of the candidate, {_MIDDLE}.", required=True),
+        "difference_ns": Ns("candidate_ns - baseline_ns.", required=True),
+        "share": Share("Of the whole difference; null where parts of both signs cancel out."),
         "low_ns": Column(FLOAT, "ns", f"Lower end of the difference's {_LEVEL}."),
         "high_ns": Column(FLOAT, "ns", f"Upper end of the difference's {_LEVEL}."),
     },
@@ -112,17 +108,15 @@ KERNELS: Final = Schema(
             " kernel under different names alone."
         ),
         "short_name": SHORT_NAME,
-        "grid": Column(TEXT, "", f"Blocks as 128x1x1; {_NO_SHAPE}."),
-        "block": Column(TEXT, "", f"Threads of a block as 128x1x1; {_NO_SHAPE}."),
+        "grid": Text(f"Blocks as 128x1x1; {_NO_SHAPE}."),
+        "block": Text(f"Threads of a block as 128x1x1; {_NO_SHAPE}."),
         "status": _text(
             "slower, faster or same by the mean of a call; new or removed where one side lacks it;"
             " unlisted where that side lists only a part; common where a time is unknown."
         ),
-        "is_communication": Column(FLAG, "", "Whether it moves data between devices."),
-        "is_reshaped": Column(
-            FLAG,
-            "",
-            "Whether the other side has it in another launch shape, or has others as well.",
+        "is_communication": Flag("Whether it moves data between devices."),
+        "is_reshaped": Flag(
+            "Whether the other side has it in another launch shape, or has others as well."
         ),
         "baseline_calls": _CALLS,
         "candidate_calls": _CALLS,
@@ -130,10 +124,8 @@ KERNELS: Final = Schema(
         "candidate_mean_ns": _MEAN,
         "baseline_ns": _SUM,
         "candidate_ns": _SUM,
-        "difference_ns": Column(INT, "ns", "candidate_ns - baseline_ns."),
-        "contribution": Column(
-            FLOAT, "1", "difference_ns / all kernels of the baseline; null where unknown."
-        ),
+        "difference_ns": Ns("candidate_ns - baseline_ns."),
+        "contribution": Share("difference_ns / all kernels of the baseline; null where unknown."),
         "p_value": Column(
             FLOAT,
             "1",
@@ -156,9 +148,9 @@ COMPARABILITY: Final = Schema(
         "aspect": _text(
             "script, batch, steps, work (what a step is), gpu, clock, tool or shapes (of kernels)."
         ),
-        "baseline": Column(TEXT, "", "What the baseline has; null where unknown."),
-        "candidate": Column(TEXT, "", "What the candidate has; null where unknown."),
-        "is_known": Column(FLAG, "", "Whether both are known; else it was not checked."),
+        "baseline": Text("What the baseline has; null where unknown."),
+        "candidate": Text("What the candidate has; null where unknown."),
+        "is_known": Flag("Whether both are known; else it was not checked."),
         "warning": _text("In a sentence."),
     },
 )
@@ -173,7 +165,7 @@ OUTCOMES: Final = Schema(
             " implied (by printed shares), copies (per step), epochs (wall time alone), same"
             " (recording), none."
         ),
-        "metric": Column(TEXT, "", "The column of `variants` that is judged; null for none."),
+        "metric": Text("The column of `variants` that is judged; null for none."),
         "baseline": _figure("The baseline's figure."),
         "candidate": _figure("The candidate's figure."),
         "difference": _figure("candidate - baseline."),
@@ -184,16 +176,14 @@ OUTCOMES: Final = Schema(
             "Of noise between runs: beyond noise, within noise, noise unknown (one run on a side)"
             " or exact (counts)."
         ),
-        "cause": Column(
-            TEXT,
-            "",
+        "cause": Text(
             "Part of `split` that makes most of the difference, kernels for all compute; null where"
-            " parts of both signs cancel out.",
+            " parts of both signs cancel out."
         ),
-        "cause_ns": Column(INT, "ns", "The difference of that part."),
-        "phase": Column(TEXT, "", "The phase whose steps are compared; null for none."),
-        "baseline_steps": Column(INT, "1", "Whole steps of its busiest device that are compared."),
-        "candidate_steps": Column(INT, "1", "Whole steps of its busiest device that are compared."),
+        "cause_ns": Ns("The difference of that part."),
+        "phase": Text("The phase whose steps are compared; null for none."),
+        "baseline_steps": Count("Whole steps of its busiest device that are compared."),
+        "candidate_steps": Count("Whole steps of its busiest device that are compared."),
         **{
             f"{side}_{end}_ns": Column(
                 FLOAT,
@@ -203,11 +193,9 @@ OUTCOMES: Final = Schema(
             for side in ("baseline", "candidate")
             for end, words in (("low", "Lower"), ("high", "Upper"))
         },
-        "certainty_of_steps": Column(
-            TEXT,
-            "",
+        "certainty_of_steps": Text(
             "Of noise between the steps of one run: beyond noise where these intervals do not"
-            " meet, else within noise; null from fewer than three steps on a side.",
+            " meet, else within noise; null from fewer than three steps on a side."
         ),
         "work_percent": Column(
             FLOAT,
@@ -226,8 +214,8 @@ UNCOMPARED: Final = Schema(
     {
         "variant": _text("The variant that has it."),
         "phase": _text("Its name, with what distinguishes it from others of the recording."),
-        "devices": Column(INT, "1", "Devices that work in its steps.", required=True),
-        "steps": Column(INT, "1", "Its whole steps past the warm-up.", required=True),
+        "devices": Count("Devices that work in its steps.", required=True),
+        "steps": Count("Its whole steps past the warm-up.", required=True),
         "step_ns": Column(FLOAT, "ns", "Median over these.", required=True),
     },
 )

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from functools import partial
 from statistics import median
 from typing import Any, Final
 
@@ -19,91 +18,92 @@ from gpuprof.facts.step_times import warm_up_steps
 from gpuprof.facts.timeline import TRANSFER, timelines
 from gpuprof.model.intervals import covered_within
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema
+from gpuprof.model.schema import (
+    FLOAT,
+    INT,
+    Bytes,
+    Column,
+    Count,
+    Flag,
+    Kind,
+    Ns,
+    Schema,
+    Share,
+    Text,
+)
 
 _GPU: Final = "summed over devices; null where not recorded or where rows may be missing"
 _BUSIEST: Final = "on the device that is busy longest; null for summaries"
 
-_time = partial(Column, INT, "ns")
 
 VARIANTS: Final = Schema(
     "variants",
     "one variant: its name, where it comes from, and its figures, null where unknown",
     {
-        "variant": Column(TEXT, "", "Label.", required=True),
-        "source": Column(TEXT, "", "File or folder that was read.", required=True),
-        "tool": Column(TEXT, "", "Tool that recorded it.", required=True),
-        "runs": Column(INT, "1", "Its runs; the figures are those of the median one."),
-        "devices": Column(INT, "1", "Devices that did any work; null for summaries."),
-        "device_names": Column(TEXT, "", "Their models; null where not recorded."),
-        "gpu_activity_ns": _time(f"All kernels, copies and memsets, {_GPU}.", label="GPU activity"),
-        "implied_gpu_activity_ns": _time(
+        "variant": Text("Label.", required=True),
+        "source": Text("File or folder that was read.", required=True),
+        "tool": Text("Tool that recorded it.", required=True),
+        "runs": Count("Its runs; the figures are those of the median one."),
+        "devices": Count("Devices that did any work; null for summaries."),
+        "device_names": Text("Their models; null where not recorded."),
+        "gpu_activity_ns": Ns(f"All kernels, copies and memsets, {_GPU}.", label="GPU activity"),
+        "implied_gpu_activity_ns": Ns(
             "What an excerpt's printed shares imply for it; null for whole tables.",
             label="Implied GPU activity",
         ),
-        "unlisted_gpu_activity_ns": _time(
+        "unlisted_gpu_activity_ns": Ns(
             "The implied total less what an excerpt tells; null for whole tables.",
             label="Unlisted GPU activity",
         ),
-        "kernel_ns": _time(f"Kernels, {_GPU}."),
-        "kernel_calls": Column(INT, "1", "Kernels."),
-        "communication_kernel_ns": _time("Kernels of NCCL and similar libraries among them."),
-        "transfer_ns": _time(f"Copies between two memories, {_GPU}."),
-        "transfer_calls": Column(INT, "1", "Copies between two memories."),
-        "transfer_bytes": Column(INT, "B", "Their bytes; null where one is unknown."),
-        "peer_transfer_ns": _time("Copies between two devices, including staged ones."),
-        "peer_transfer_calls": Column(INT, "1", "Copies between two devices; a staged one once."),
-        "peer_transfer_bytes": Column(INT, "B", "Their bytes; null where one is unknown."),
+        "kernel_ns": Ns(f"Kernels, {_GPU}."),
+        "kernel_calls": Count("Kernels."),
+        "communication_kernel_ns": Ns("Kernels of NCCL and similar libraries among them."),
+        "transfer_ns": Ns(f"Copies between two memories, {_GPU}."),
+        "transfer_calls": Count("Copies between two memories."),
+        "transfer_bytes": Bytes("Their bytes; null where one is unknown."),
+        "peer_transfer_ns": Ns("Copies between two devices, including staged ones."),
+        "peer_transfer_calls": Count("Copies between two devices; a staged one once."),
+        "peer_transfer_bytes": Bytes("Their bytes; null where one is unknown."),
         "peer_transfer_mean_ns": Column(FLOAT, "ns", "peer_transfer_ns / peer_transfer_calls."),
-        "htod_ns": _time(
-            "Copies from host to device, without halves of staged copies.", label="HtoD"
-        ),
-        "dtoh_ns": _time(
-            "Copies from device to host, without halves of staged copies.", label="DtoH"
-        ),
-        "managed_transfer_ns": _time("Migrations of managed memory from and to host."),
-        "local_copy_ns": _time("Copies within one memory."),
-        "unknown_copy_ns": _time("Copies of kinds that no table of CUDA names."),
-        "memset_ns": _time("Memsets."),
-        "api_call_ns": _time("CUDA API calls on the host; not part of GPU time.", label="API call"),
-        "peer_share": Column(
-            FLOAT, "1", "peer_transfer_ns / gpu_activity_ns, or / the implied total."
-        ),
-        "backward_peer_share": Column(
-            FLOAT,
-            "1",
+        "htod_ns": Ns("Copies from host to device, without halves of staged copies.", label="HtoD"),
+        "dtoh_ns": Ns("Copies from device to host, without halves of staged copies.", label="DtoH"),
+        "managed_transfer_ns": Ns("Migrations of managed memory from and to host."),
+        "local_copy_ns": Ns("Copies within one memory."),
+        "unknown_copy_ns": Ns("Copies of kinds that no table of CUDA names."),
+        "memset_ns": Ns("Memsets."),
+        "api_call_ns": Ns("CUDA API calls on the host; not part of GPU time.", label="API call"),
+        "peer_share": Share("peer_transfer_ns / gpu_activity_ns, or / the implied total."),
+        "backward_peer_share": Share(
             "Part of peer_transfer_ns that ranges naming gradients or the backward pass launched;"
-            " null where none did.",
+            " null where none did."
         ),
-        "transfer_share": Column(FLOAT, "1", "transfer_ns / gpu_activity_ns."),
+        "transfer_share": Share("transfer_ns / gpu_activity_ns."),
         "transfer_to_kernel_ratio": Column(FLOAT, "1", "transfer_ns / kernel_ns.", kind=Kind.RATIO),
-        "exposed_transfer_ns": _time(
+        "exposed_transfer_ns": Ns(
             "Transfers while no kernel runs, on the device that waits longest; null for summaries."
         ),
-        "exposed_transfer_share": Column(
-            FLOAT, "1", "The same as a share of that device's span; null for summaries."
+        "exposed_transfer_share": Share(
+            "The same as a share of that device's span; null for summaries."
         ),
-        "span_ns": _time(
-            f"Time of the compared steps, or from first start to last end, {_BUSIEST}."
-        ),
+        "span_ns": Ns(f"Time of the compared steps, or from first start to last end, {_BUSIEST}."),
         "step_ns": Column(
             FLOAT,
             "ns",
             f"Median over the compared steps, {_BUSIEST}; span_ns / steps where only their number"
             " is known, null where steps are not compared.",
         ),
-        "compute_ns": _time(f"A compute kernel runs, {_BUSIEST}."),
-        "exposed_communication_ns": _time(
+        "compute_ns": Ns(f"A compute kernel runs, {_BUSIEST}."),
+        "exposed_communication_ns": Ns(
             f"A communication kernel runs, and no compute kernel, {_BUSIEST}."
         ),
-        "idle_ns": _time(f"Nothing runs, {_BUSIEST}."),
+        "idle_ns": Ns(f"Nothing runs, {_BUSIEST}."),
         "seconds_per_epoch": Column(
             FLOAT,
             "s",
             "Wall time of an epoch: as given, or median of those marked, past the warm-up.",
         ),
-        "epochs": Column(INT, "1", "Epochs that the script marked."),
-        "steps": Column(INT, "1", "Training steps that were recorded, or those compared."),
+        "epochs": Count("Epochs that the script marked."),
+        "steps": Count("Training steps that were recorded, or those compared."),
         "peer_transfer_calls_per_step": Column(
             FLOAT,
             "1",
@@ -113,10 +113,10 @@ VARIANTS: Final = Schema(
         "peer_transfer_bytes_per_step": Column(FLOAT, "B", "Their bytes; null where unknown."),
         "gradient_bytes_per_step": Column(FLOAT, "B", "Those that only gradients need."),
         "forward_bytes_per_step": Column(FLOAT, "B", "The others of them."),
-        "largest_scope": Column(
-            TEXT, "", "Part of the model, by the scope of its names, whose copies move most bytes."
+        "largest_scope": Text(
+            "Part of the model, by the scope of its names, whose copies move most bytes."
         ),
-        "largest_scope_is_gradient": Column(FLAG, "", "Whether its gradients make these copies."),
+        "largest_scope_is_gradient": Flag("Whether its gradients make these copies."),
         "largest_scope_bytes_per_step": Column(FLOAT, "B", "Bytes of these copies in a step."),
     },
 )

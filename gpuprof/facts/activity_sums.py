@@ -22,13 +22,10 @@ from gpuprof.facts.numbers import UNNAMED, groups, read_columns
 from gpuprof.model.analysis import per_file, reads, summed
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import ACTIVITY_SUMMARY, TEXT, Column, Schema
+from gpuprof.model.schema import ACTIVITY_SUMMARY, Schema, Text
 
-SHORT_NAME: Final = Column(
-    TEXT,
-    "",
-    "The function's own name, as nsys prints with :base; many may share it.",
-    required=True,
+SHORT_NAME: Final = Text(
+    "The function's own name, as nsys prints with :base; many may share it.", required=True
 )
 # Table -> activity kind.
 SOURCES: Final = {

@@ -28,7 +28,7 @@ from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s, Intervals, covered_within, together
 from gpuprof.model.pairs import Pairs
 from gpuprof.model.profile import Profile, once_per_profile
-from gpuprof.model.schema import FLAG, INT, TEXT, Column, Schema, arrow, instant_column
+from gpuprof.model.schema import Bytes, Count, Flag, Id, Instant, Ns, Schema, Text, arrow
 
 # What delays a rank: its device idled, as its host was late; it computed; it copied; it was in a
 # collective of others. And the column of each.
@@ -58,21 +58,21 @@ CALLS: Final = Schema(
     "collective_calls",
     "one communication kernel",
     {
-        "device_id": Column(INT, "", "CUDA device ordinal; null where unknown."),
-        "stream_id": Column(INT, "", "Stream; null where unknown."),
-        "collective": Column(TEXT, "", "As in collectives.", required=True),
-        "data_type": Column(TEXT, "", "As in collectives."),
-        "message_bytes": Column(INT, "B", "As in collectives."),
-        "group_size": Column(INT, "1", "As in collectives."),
-        "process_group": Column(TEXT, "", "As in collectives."),
-        "start_ns": instant_column("Start on the device.", required=True),
-        "end_ns": instant_column("End on the device.", required=True),
-        "hidden_ns": Column(INT, "ns", "Time of it in which a compute kernel runs."),
-        "idle_ns": Column(INT, "ns", f"{_BEFORE} nothing ran."),
-        "compute_ns": Column(INT, "ns", f"{_BEFORE} a compute kernel ran."),
-        "copies_ns": Column(INT, "ns", f"{_BEFORE} only copies and memsets ran."),
-        "collectives_ns": Column(INT, "ns", f"{_BEFORE} only other collectives ran."),
-        "is_same_stream": Column(FLAG, "", "Whether its stream also runs compute kernels."),
+        "device_id": Id("CUDA device ordinal; null where unknown."),
+        "stream_id": Id("Stream; null where unknown."),
+        "collective": Text("As in collectives.", required=True),
+        "data_type": Text("As in collectives."),
+        "message_bytes": Bytes("As in collectives."),
+        "group_size": Count("As in collectives."),
+        "process_group": Text("As in collectives."),
+        "start_ns": Instant("Start on the device.", required=True),
+        "end_ns": Instant("End on the device.", required=True),
+        "hidden_ns": Ns("Time of it in which a compute kernel runs."),
+        "idle_ns": Ns(f"{_BEFORE} nothing ran."),
+        "compute_ns": Ns(f"{_BEFORE} a compute kernel ran."),
+        "copies_ns": Ns(f"{_BEFORE} only copies and memsets ran."),
+        "collectives_ns": Ns(f"{_BEFORE} only other collectives ran."),
+        "is_same_stream": Flag("Whether its stream also runs compute kernels."),
     },
 )
 _LABELS: Final = Schema(

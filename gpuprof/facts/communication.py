@@ -9,14 +9,7 @@ import numpy as np
 
 from gpuprof.base.cuda import is_communication
 from gpuprof.base.units import NS_PER_S
-from gpuprof.facts.numbers import (
-    Numbers,
-    columns_of,
-    first_of,
-    groups,
-    read_columns,
-    rows_named,
-)
+from gpuprof.facts.numbers import Numbers, columns_of, first_of, groups, read_columns, rows_named
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import known
 from gpuprof.model.intervals import Int64s

@@ -14,42 +14,36 @@ from gpuprof.base import cuda
 from gpuprof.facts.copies import PATHS, Copies, copy_rows, transfer_rows
 from gpuprof.model.derived import HOST, UNKNOWN
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import FLAG, INT, TEXT, Column, Schema
+from gpuprof.model.schema import Bytes, Column, Flag, Id, Ns, Schema, Text
 from gpuprof.model.words import Words
 
-_SRC: Final = Column(
-    INT, "", f"Device whose memory is read; {HOST} for the host, null where unknown."
+_SRC: Final = Id(f"Device whose memory is read; {HOST} for the host, null where unknown.")
+_DST: Final = Id(f"Device whose memory is written; {HOST} for the host, null where unknown.")
+_PATH: Final = Text("How it went: direct, staged through the host, or uvm.")
+_IS_TRANSFER: Final = Flag(
+    "Whether it moves data between the memories of two devices, the host being one."
 )
-_DST: Final = Column(
-    INT, "", f"Device whose memory is written; {HOST} for the host, null where unknown."
-)
-_PATH: Final = Column(TEXT, "", "How it went: direct, staged through the host, or uvm.")
-_IS_TRANSFER: Final = Column(
-    FLAG, "", "Whether it moves data between the memories of two devices, the host being one."
-)
-_MOVEMENT: Final = Column(
-    TEXT, "", "The memcpy kind; peer transfers that are not called PtoP have kinds of their own."
+_MOVEMENT: Final = Text(
+    "The memcpy kind; peer transfers that are not called PtoP have kinds of their own."
 )
 
 # Table -> column -> what it is, beside its recorded columns.
 COLUMNS: Final[Mapping[str, Mapping[str, Column]]] = {
     "kernels": {
-        "is_communication": Column(
-            FLAG, "", "Whether it moves data between devices (such as NCCL) in place of computing."
+        "is_communication": Flag(
+            "Whether it moves data between devices (such as NCCL) in place of computing."
         ),
     },
     "api_calls": {
-        "is_waiting": Column(FLAG, "", "Whether the call returns when work on a device has ended."),
-        "is_async": Column(FLAG, "", "Whether the call says that it does not wait."),
+        "is_waiting": Flag("Whether the call returns when work on a device has ended."),
+        "is_async": Flag("Whether the call says that it does not wait."),
     },
     "memcpys": {
-        "is_staged": Column(FLAG, "", "Whether it is half of a peer copy through the host."),
-        "is_peer": Column(FLAG, "", "Whether it moves data between two GPUs."),
+        "is_staged": Flag("Whether it is half of a peer copy through the host."),
+        "is_peer": Flag("Whether it moves data between two GPUs."),
         "is_transfer": _IS_TRANSFER,
-        "is_counted": Column(
-            FLAG,
-            "",
-            "False for the second half of a staged copy: neither another call nor more bytes.",
+        "is_counted": Flag(
+            "False for the second half of a staged copy: neither another call nor more bytes."
         ),
         "movement": _MOVEMENT,
         "route": _PATH,
@@ -182,30 +176,22 @@ _COPIES: Final = Schema(
     "copies",
     "one transfer, a staged one as one copy",
     {
-        "memcpy_kind": Column(TEXT, "", "Kind; PtoP for staged copies."),
-        "src_memory_kind": Column(
-            TEXT, "", "Kind of memory that is read; device for staged copies."
-        ),
-        "dst_memory_kind": Column(
-            TEXT, "", "Kind of memory that is written; device for staged copies."
-        ),
+        "memcpy_kind": Text("Kind; PtoP for staged copies."),
+        "src_memory_kind": Text("Kind of memory that is read; device for staged copies."),
+        "dst_memory_kind": Text("Kind of memory that is written; device for staged copies."),
         "path": _PATH,
         "src": _SRC,
         "dst": _DST,
-        "start_ns": Column(INT, "ns", "Start, of a staged copy that of its first half."),
-        "end_ns": Column(INT, "ns", "End, of a staged copy that of its second half."),
-        "duration_ns": Column(
-            INT, "ns", "Time that it takes; of a staged copy both halves together."
-        ),
-        "bytes": Column(INT, "B", "Bytes; null where unknown."),
-        "device_id": Column(INT, "", "Device that it runs on; of a staged copy one of both."),
-        "process_id": Column(INT, "", "Process."),
-        "correlation_id": Column(INT, "", "Correlation id of the call that launched it."),
-        "is_counted": Column(
-            FLAG,
-            "",
+        "start_ns": Ns("Start, of a staged copy that of its first half."),
+        "end_ns": Ns("End, of a staged copy that of its second half."),
+        "duration_ns": Ns("Time that it takes; of a staged copy both halves together."),
+        "bytes": Bytes("Bytes; null where unknown."),
+        "device_id": Id("Device that it runs on; of a staged copy one of both."),
+        "process_id": Id("Process."),
+        "correlation_id": Id("Correlation id of the call that launched it."),
+        "is_counted": Flag(
             "False where a window holds the second half of a staged copy alone: the window before"
-            " counts the copy and its bytes.",
+            " counts the copy and its bytes."
         ),
     },
 )
@@ -213,11 +199,9 @@ _BY_DEVICE: Final = Schema(
     "copies_by_device",
     "one copy on one device that it keeps busy; a copy between two devices has a row for each",
     {
-        "busy_device_id": Column(
-            INT, "", f"Device on which it takes time; {UNKNOWN} where none is known."
-        ),
-        "start_ns": Column(INT, "ns", "Start."),
-        "end_ns": Column(INT, "ns", "End."),
+        "busy_device_id": Id(f"Device on which it takes time; {UNKNOWN} where none is known."),
+        "start_ns": Ns("Start."),
+        "end_ns": Ns("End."),
         "movement": _MOVEMENT,
         "is_transfer": _IS_TRANSFER,
     },

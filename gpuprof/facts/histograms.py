@@ -18,7 +18,7 @@ from gpuprof.model.analysis import PerFile, per_file, summed
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.pairs import changes
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import FLAG, INT, Column, Schema
+from gpuprof.model.schema import Column, Count, Flag, Id, Schema
 
 MOST_VALUES: Final = 1_024
 SIGNIFICANT_BITS: Final = 9
@@ -33,21 +33,21 @@ Bools = npt.NDArray[np.bool_]
 Rows = tuple[Int64s, Int64s, Int64s, Bools]
 
 HISTOGRAM: Final = {
-    "value": Column(INT, "", "The value, in ns or bytes.", required=True),
-    "calls": Column(INT, "1", "How often.", required=True),
-    "is_rounded": Column(
-        FLAG, "", "Whether the values of its group are rounded by up to 0.2 %.", required=True
+    "value": Id("The value, in ns or bytes.", required=True),
+    "calls": Count("How often.", required=True),
+    "is_rounded": Flag(
+        "Whether the values of its group are rounded by up to 0.2 %.", required=True
     ),
 }
 SQUARES: Final = {
-    "squares_high": Column(INT, "", "The sum of their squares, without its 45 low bits."),
-    "squares_low": Column(INT, "", "These."),
+    "squares_high": Id("The sum of their squares, without its 45 low bits."),
+    "squares_low": Id("These."),
 }
 _SUMS: Final = {
-    "values": Column(INT, "1", "How many.", required=True),
-    "total": Column(INT, "", "Their sum, in ns or bytes.", required=True),
-    "least": Column(INT, "", "The least of them."),
-    "most": Column(INT, "", "The greatest of them."),
+    "values": Count("How many.", required=True),
+    "total": Id("Their sum, in ns or bytes.", required=True),
+    "least": Id("The least of them."),
+    "most": Id("The greatest of them."),
     **SQUARES,
 }
 Words = tuple[str | None, ...]

@@ -19,7 +19,7 @@ from gpuprof.facts.timeline import COMPUTE, TIMELINE_READS, timelines
 from gpuprof.model.analysis import per_file, reads
 from gpuprof.model.intervals import NOTHING, Int64s, covered_within
 from gpuprof.model.profile import Profile, once_per_recording
-from gpuprof.model.schema import INT, TEXT, Column, Schema
+from gpuprof.model.schema import Count, Id, Ns, Schema, Text
 
 LAST_READS: Final = reads(PARTS_READS, TIMELINE_READS, kernels="name")
 # As a cause, the same kernels of a device taking longer.
@@ -30,10 +30,10 @@ _KERNELS_OF_DEVICES: Final = Schema(
     "kernels_of_devices",
     "one of the kernels that took most of a device's time",
     {
-        "device_id": Column(INT, "", "CUDA device ordinal; null where unknown."),
-        "name": Column(TEXT, "", "Demangled name.", required=True),
-        "calls": Column(INT, "1", "How often.", required=True),
-        "total_ns": Column(INT, "ns", "Sum of durations.", required=True),
+        "device_id": Id("CUDA device ordinal; null where unknown."),
+        "name": Text("Demangled name.", required=True),
+        "calls": Count("How often.", required=True),
+        "total_ns": Ns("Sum of durations.", required=True),
     },
 )
 # A cause explains so much of the time by which a rank came later than the others.

@@ -17,15 +17,7 @@ import numpy as np
 from gpuprof.base.cuda import is_communication
 from gpuprof.facts.launches import ALL_THREADS, launches
 from gpuprof.facts.numbers import different_codes
-from gpuprof.facts.nvtx import (
-    COUNT,
-    NO_RANGE,
-    OF_ONE_CALL,
-    STEP_MARK,
-    Label,
-    Ranges,
-    ranges_of,
-)
+from gpuprof.facts.nvtx import COUNT, NO_RANGE, OF_ONE_CALL, STEP_MARK, Label, Ranges, ranges_of
 from gpuprof.facts.python_functions import calls_of_python
 from gpuprof.facts.range_launches import holding
 from gpuprof.model.intervals import Int64s

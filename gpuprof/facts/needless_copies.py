@@ -8,13 +8,7 @@ import numpy.typing as npt
 
 from gpuprof.base.units import counted, say_bytes
 from gpuprof.facts.copies import UVM, Copies, end_name
-from gpuprof.facts.moves import (
-    followers,
-    kernel_ns,
-    moves,
-    origins,
-    parts_around,
-)
+from gpuprof.facts.moves import followers, kernel_ns, moves, origins, parts_around
 from gpuprof.facts.numbers import groups
 from gpuprof.facts.nvtx import NO_RANGE
 from gpuprof.facts.step_windows import StepWindows, by_period, masked, step_windows

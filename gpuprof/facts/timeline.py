@@ -33,7 +33,7 @@ from gpuprof.model.intervals import (
 )
 from gpuprof.model.pairs import different
 from gpuprof.model.profile import Profile, once_per_profile, once_per_recording
-from gpuprof.model.schema import INT, Column, instant_column
+from gpuprof.model.schema import Id, Instant
 
 # In the order in which they claim an instant: the first that runs has it.
 COMPUTE, COMMUNICATION, TRANSFER, LOCAL_COPY = LAYERS = range(4)
@@ -42,10 +42,10 @@ _PLACE: Final = ("start_ns", "end_ns", "device_id")
 SHORT_NS: Final = 10_000
 
 # As columns of tables.
-DEVICE_ID: Final = Column(INT, "", "CUDA device ordinal; null where none was recorded.")
+DEVICE_ID: Final = Id("CUDA device ordinal; null where none was recorded.")
 SLICE: Final = {
-    "start_ns": instant_column("Start of the slice.", required=True),
-    "end_ns": instant_column("Its end.", required=True),
+    "start_ns": Instant("Start of the slice.", required=True),
+    "end_ns": Instant("Its end.", required=True),
 }
 
 TIMELINE_READS: Final = reads(

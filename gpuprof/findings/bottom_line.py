@@ -28,12 +28,7 @@ from gpuprof.findings.costs import findings_of_scopes
 from gpuprof.findings.exposed_collectives import rank_sentences
 from gpuprof.findings.exposed_copies import exposed_by_route
 from gpuprof.findings.findings import ANALYSIS as FINDINGS
-from gpuprof.findings.findings import (
-    JOB_FUNCTIONS,
-    findings,
-    worst_finding,
-    worst_of_scope,
-)
+from gpuprof.findings.findings import JOB_FUNCTIONS, findings, worst_finding, worst_of_scope
 from gpuprof.findings.lines_of_sums import MOST, costliest_kernels, summary_line, tensor_line
 from gpuprof.findings.scope import Scope, scopes
 from gpuprof.findings.set_up import copies_outside, set_up_of
@@ -42,7 +37,7 @@ from gpuprof.model.analysis import Analysis, per_file, reads
 from gpuprof.model.derived import HOST
 from gpuprof.model.intervals import covered_within, together
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
+from gpuprof.model.schema import Count, Ns, Schema, Share, Text
 
 # What repeats so often within a marked step is no chance.
 _REPEATS: Final = 4
@@ -74,26 +69,24 @@ BOTTOM_LINE: Final = Schema(
     "bottom_line",
     "one device in the steps of one phase",
     {
-        "phase": Column(TEXT, "", "Marks of the steps; null where the recording has no steps."),
+        "phase": Text("Marks of the steps; null where the recording has no steps."),
         "device_id": DEVICE_ID,
-        "steps": Column(INT, "1", "Steps that were measured; null where there are none."),
-        "step_ns": Column(INT, "ns", "Median length of a step; without steps the device's span."),
-        "mean_step_ns": Column(
-            INT, "ns", "Mean length of a step, which the shares are of; null without steps."
+        "steps": Count("Steps that were measured; null where there are none."),
+        "step_ns": Ns("Median length of a step; without steps the device's span."),
+        "mean_step_ns": Ns("Mean length of a step, which the shares are of; null without steps."),
+        "compute_share": Share("Share of the steps with a compute kernel."),
+        "exposed_communication_share": Share("Only communication kernels."),
+        "exposed_transfer_share": Share("A transfer, and no kernel."),
+        "exposed_local_copy_share": Share("Only local copies or memsets."),
+        "idle_share": Share("Nothing runs, for another reason than set-up."),
+        "set_up_share": Share(
+            "Idle time outside steps; 0 where steps are known.", label="Set-up share"
         ),
-        "compute_share": Column(FLOAT, "1", "Share of the steps with a compute kernel."),
-        "exposed_communication_share": Column(FLOAT, "1", "Only communication kernels."),
-        "exposed_transfer_share": Column(FLOAT, "1", "A transfer, and no kernel."),
-        "exposed_local_copy_share": Column(FLOAT, "1", "Only local copies or memsets."),
-        "idle_share": Column(FLOAT, "1", "Nothing runs, for another reason than set-up."),
-        "set_up_share": Column(
-            FLOAT, "1", "Idle time outside steps; 0 where steps are known.", label="Set-up share"
+        "between_devices_ns": Ns(
+            "What moving data between devices and waiting for it costs a step at most."
         ),
-        "between_devices_ns": Column(
-            INT, "ns", "What moving data between devices and waiting for it costs a step at most."
-        ),
-        "with_host_ns": Column(INT, "ns", "The same of copies from and to the host."),
-        "bottom_line": Column(TEXT, "", "This in a sentence.", required=True),
+        "with_host_ns": Ns("The same of copies from and to the host."),
+        "bottom_line": Text("This in a sentence.", required=True),
     },
 )
 
@@ -102,9 +95,9 @@ SCOPES: Final = Schema(
     "one device in the steps of one phase, or in a recording without steps",
     {
         **{name: BOTTOM_LINE.columns[name] for name in ("device_id", "phase", "steps", "step_ns")},
-        **{name: Column(FLOAT, "1", "As in bottom_line.") for name in _SHARES},
-        "between_devices_ns": Column(INT, "ns", "As in bottom_line."),
-        "with_host_ns": Column(INT, "ns", "As in bottom_line."),
+        **{name: Share("As in bottom_line.") for name in _SHARES},
+        "between_devices_ns": Ns("As in bottom_line."),
+        "with_host_ns": Ns("As in bottom_line."),
     },
 )
 

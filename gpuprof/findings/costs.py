@@ -28,7 +28,7 @@ from gpuprof.findings.whole_recording import incomplete, of_recording
 from gpuprof.model.analysis import per_file
 from gpuprof.model.intervals import NOTHING, Int64s, Intervals, difference, intersection, together
 from gpuprof.model.profile import Profile, once_per_profile, once_per_recording
-from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Schema, instant_column
+from gpuprof.model.schema import Count, Flag, Id, Instant, Ns, Schema, Share, Text
 from gpuprof.predict.build import graph_of
 from gpuprof.predict.effects import PREDICT_READS, Steps, doubt, effect
 from gpuprof.predict.replay import replay
@@ -44,61 +44,49 @@ FINDINGS: Final = Schema(
     "findings",
     "one thing that costs time",
     {
-        "rank": Column(INT, "1", "1 for what is worth most to mend.", required=True),
-        "cause": Column(
-            TEXT, "", "Its stable name, explained by `gpuprof help findings`.", required=True
+        "rank": Count("1 for what is worth most to mend.", required=True),
+        "cause": Text("Its stable name, explained by `gpuprof help findings`.", required=True),
+        "family": Text(
+            "What its line in a report is about; causes of one are in one line.", required=True
         ),
-        "family": Column(
-            TEXT,
-            "",
-            "What its line in a report is about; causes of one are in one line.",
-            required=True,
+        "where": Text("Operation, range, call, route or rank; null where unknown."),
+        "device_id": Id("Device that loses most by it; null where unknown."),
+        "phase": Text("Marks of the steps; null where the recording has no steps."),
+        "steps": Count("Steps that were measured; null where there are none."),
+        "step_ns": Ns(
+            "Median length of a step, the mean where that is a tenth more; else the device's span."
         ),
-        "where": Column(TEXT, "", "Operation, range, call, route or rank; null where unknown."),
-        "device_id": Column(INT, "", "Device that loses most by it; null where unknown."),
-        "phase": Column(TEXT, "", "Marks of the steps; null where the recording has no steps."),
-        "steps": Column(INT, "1", "Steps that were measured; null where there are none."),
-        "step_ns": Column(
-            INT,
-            "ns",
-            "Median length of a step, the mean where that is a tenth more; else the device's span.",
+        "cost_ns": Ns("Time that it costs a step, or the span.", required=True),
+        "cost_share": Share("cost_ns / step_ns.", required=True),
+        "win_ns": Ns("What mending it can win of that at most.", required=True),
+        "win_share": Share("win_ns / step_ns.", required=True),
+        "predicted_win_ns": Ns(
+            "What `change` wins of it in a replay; null where there is no prediction."
         ),
-        "cost_ns": Column(INT, "ns", "Time that it costs a step, or the span.", required=True),
-        "cost_share": Column(FLOAT, "1", "cost_ns / step_ns.", required=True),
-        "win_ns": Column(INT, "ns", "What mending it can win of that at most.", required=True),
-        "win_share": Column(FLOAT, "1", "win_ns / step_ns.", required=True),
-        "predicted_win_ns": Column(
-            INT, "ns", "What `change` wins of it in a replay; null where there is no prediction."
+        "predicted_win_share": Share("predicted_win_ns / step_ns."),
+        "family_cost_ns": Ns(
+            "What its family costs, where this one costs most; no time counts twice.", required=True
         ),
-        "predicted_win_share": Column(FLOAT, "1", "predicted_win_ns / step_ns."),
-        "family_cost_ns": Column(
-            INT,
-            "ns",
-            "What its family costs, where this one costs most; no time counts twice.",
-            required=True,
+        "family_win_ns": Ns(
+            "What mending all of the family can win of that at most.", required=True
         ),
-        "family_win_ns": Column(
-            INT, "ns", "What mending all of the family can win of that at most.", required=True
+        "family_predicted_win_ns": Ns(
+            "What the changes that mend parts of it win together in a replay; or null."
         ),
-        "family_predicted_win_ns": Column(
-            INT, "ns", "What the changes that mend parts of it win together in a replay; or null."
-        ),
-        "win": Column(TEXT, "", "What it can win, in words.", required=True),
-        "change": Column(
-            TEXT, "", "What mends it, as `gpuprof predict --what` takes it; null for nothing."
-        ),
-        "assumptions": Column(TEXT, "", "What the replay assumes, or why there is no prediction."),
-        "command": Column(TEXT, "", "Command that tells more of the replay; null for none."),
-        "means": Column(TEXT, "", "By what it can be won.", required=True),
-        "total_win_ns": Column(INT, "ns", "win_ns of all steps of the phase.", required=True),
-        "start_ns": instant_column(
+        "win": Text("What it can win, in words.", required=True),
+        "change": Text("What mends it, as `gpuprof predict --what` takes it; null for nothing."),
+        "assumptions": Text("What the replay assumes, or why there is no prediction."),
+        "command": Text("Command that tells more of the replay; null for none."),
+        "means": Text("By what it can be won.", required=True),
+        "total_win_ns": Ns("win_ns of all steps of the phase.", required=True),
+        "start_ns": Instant(
             "Start of the longest time that it costs at once, in a typical step where there are"
             " steps; of that step where such times are not known; null where there is none."
         ),
-        "end_ns": instant_column("End of that."),
-        "finding": Column(TEXT, "", "What it is, in a sentence.", required=True),
-        "suggestion": Column(TEXT, "", "What to try.", required=True),
-        "table": Column(TEXT, "", "Table that tells more.", required=True),
+        "end_ns": Instant("End of that."),
+        "finding": Text("What it is, in a sentence.", required=True),
+        "suggestion": Text("What to try.", required=True),
+        "table": Text("Table that tells more.", required=True),
     },
 )
 # Columns that are called as in a `Finding`, and others that are those of findings.
@@ -116,13 +104,11 @@ COSTS: Final = Schema(
     "one thing that costs one device time in one phase",
     {name: FINDINGS.columns[name] for name in _OF_FINDINGS}
     | {
-        "order": Column(
-            INT, "1", "0 for what steps pay; less is said before, more after it.", required=True
-        ),
-        "all_steps": Column(INT, "1", "Steps of the phase; 1 where there are none.", required=True),
-        "is_sure": Column(FLAG, "", "Whether it can be won for sure.", required=True),
-        "phrase": Column(TEXT, "", "What the device does, as the end of a sentence."),
-        "different": Column(TEXT, "", "What is different after the change, in a phrase."),
+        "order": Count("0 for what steps pay; less is said before, more after it.", required=True),
+        "all_steps": Count("Steps of the phase; 1 where there are none.", required=True),
+        "is_sure": Flag("Whether it can be won for sure.", required=True),
+        "phrase": Text("What the device does, as the end of a sentence."),
+        "different": Text("What is different after the change, in a phrase."),
     },
 )
 Row = dict[str, Any]

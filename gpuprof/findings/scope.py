@@ -28,7 +28,7 @@ from gpuprof.facts.timeline import COMPUTE, TIMELINE_READS, DeviceTimeline, far_
 from gpuprof.model.analysis import per_file, reads
 from gpuprof.model.intervals import NOTHING, Int64s, Intervals, covered_within, union
 from gpuprof.model.profile import Profile, once_per_profile
-from gpuprof.model.schema import INT, TEXT, Column, Schema, instant_column
+from gpuprof.model.schema import Count, Id, Instant, Ns, Schema, Text
 
 SCOPE_READS: Final = reads(PHASE_READS, TIMELINE_READS)
 # Steps differ so much that the median tells nothing of their mean, which costs are then shares of.
@@ -39,13 +39,13 @@ _MEASURED: Final = Schema(
     "measured_steps",
     "one step that is a sample, or a span without steps, on one device",
     {
-        "device_id": Column(INT, "", "CUDA device ordinal; null where unknown."),
-        "phase": Column(TEXT, "", "Marks of the steps; null where the recording has no steps."),
-        "start_ns": instant_column("Start of the step on the devices.", required=True),
-        "end_ns": instant_column("Its end.", required=True),
-        "all_steps": Column(INT, "1", "Steps of its phase, with those that are no samples."),
-        "step_ns": Column(INT, "ns", "What a step of its phase takes."),
-        "compute_ns": Column(INT, "ns", "Time of a step of its phase with a compute kernel."),
+        "device_id": Id("CUDA device ordinal; null where unknown."),
+        "phase": Text("Marks of the steps; null where the recording has no steps."),
+        "start_ns": Instant("Start of the step on the devices.", required=True),
+        "end_ns": Instant("Its end.", required=True),
+        "all_steps": Count("Steps of its phase, with those that are no samples."),
+        "step_ns": Ns("What a step of its phase takes."),
+        "compute_ns": Ns("Time of a step of its phase with a compute kernel."),
     },
 )
 

@@ -10,11 +10,7 @@ copies.
 
 from typing import Final
 
-from gpuprof.base.cuda import (
-    HOST_MEMCPY_KINDS,
-    LOCAL_MEMCPY_KINDS,
-    PEER_MEMCPY_KINDS,
-)
+from gpuprof.base.cuda import HOST_MEMCPY_KINDS, LOCAL_MEMCPY_KINDS, PEER_MEMCPY_KINDS
 
 # Stands for the host where a device id is expected; null means that the end is unknown.
 HOST: Final = -1

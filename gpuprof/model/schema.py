@@ -264,23 +264,28 @@ def texts(values: list[str | None]) -> pa.Array:
     return _array(values, pa.string())
 
 
-# Texts, answers to yes or no, and what numbers only tell apart.
-_text = partial(Column, TEXT, "")
-_flag = partial(Column, FLAG, "")
-_id = partial(Column, INT, "")
-# Sizes, counts, durations and rates; times may lie before the origin.
+# Columns of the commonest types and units: texts, answers to yes or no, what numbers only tell
+# apart, counts, shares, sizes, durations, and times since the recording's origin.
+Text: Final = partial(Column, TEXT, "")
+Flag: Final = partial(Column, FLAG, "")
+Id: Final = partial(Column, INT, "")
+Process: Final = partial(Id, kind=Kind.PROCESS)
+Count: Final = partial(Column, INT, "1")
+Share: Final = partial(Column, FLOAT, "1")
+Bytes: Final = partial(Column, INT, "B")
+Ns: Final = partial(Column, INT, "ns")
+Instant: Final = partial(Ns, kind=Kind.INSTANT)
+# Sizes, counts, durations and rates with their bounds; times may lie before the origin.
 _amount = partial(Column, least=0, most=LARGEST)
 _size = partial(_amount, INT, "B", most=MOST_BYTES)
-_share = partial(Column, FLOAT, "1", least=0, most=1)
+_share = partial(Share, least=0, most=1)
 # Queries hold the numbers of devices in 16 bits.
-_device = partial(_id, least=0, most=(1 << 15) - 1)
+_device = partial(Id, least=0, most=(1 << 15) - 1)
 # CUpti_ActivityKernel has grids, blocks and shared memory in 32 bits, registers in 16.
 _launch = partial(_amount, INT, most=(1 << 31) - 1)
 _registers = partial(_amount, INT, "1", most=(1 << 16) - 1)
-_number = partial(Column, INT, "1", least=0, most=LARGEST)
-process_column = partial(_id, kind=Kind.PROCESS)
-instant_column = partial(Column, INT, "ns", kind=Kind.INSTANT)
-_time = partial(instant_column, required=True, least=-LARGEST, most=LARGEST)
+_number = partial(Count, least=0, most=LARGEST)
+_time = partial(Instant, required=True, least=-LARGEST, most=LARGEST)
 
 _TIMES: Final = {
     "start_ns": _time("Start, since the recording's origin."),
@@ -291,10 +296,10 @@ _TIMES: Final = {
 PROCESS_BITS: Final = 32
 _PLACE: Final = {
     "device_id": _device("CUDA device ordinal."),
-    "context_id": _id("CUDA context."),
-    "stream_id": _id("Stream within the context."),
-    "process_id": process_column("Operating-system process; null where the format lacks it."),
-    "correlation_id": _id("Launching API call; unique only with process_id."),
+    "context_id": Id("CUDA context."),
+    "stream_id": Id("Stream within the context."),
+    "process_id": Process("Operating-system process; null where the format lacks it."),
+    "correlation_id": Id("Launching API call; unique only with process_id."),
 }
 
 KERNELS: Final = Schema(
@@ -303,7 +308,7 @@ KERNELS: Final = Schema(
     {
         **_TIMES,
         **_PLACE,
-        "name": _text("Demangled name.", required=True),
+        "name": Text("Demangled name.", required=True),
         "grid_x": _launch("1", "Blocks in x."),
         "grid_y": _launch("1", "Blocks in y."),
         "grid_z": _launch("1", "Blocks in z."),
@@ -313,7 +318,7 @@ KERNELS: Final = Schema(
         "registers_per_thread": _registers("Registers of one thread."),
         "static_shared_memory_bytes": _launch("B", "Per block."),
         "dynamic_shared_memory_bytes": _launch("B", "Per block."),
-        "graph_node_id": _id("Node of a CUDA graph; null outside graphs."),
+        "graph_node_id": Id("Node of a CUDA graph; null outside graphs."),
     },
 )
 # How kernels were launched.
@@ -327,14 +332,14 @@ MEMCPYS: Final = Schema(
     {
         **_TIMES,
         **_PLACE,
-        "memcpy_kind": _text("HtoD, DtoH, DtoD, PtoP, UVM_HtoD, ...", required=True),
-        "src_memory_kind": _text("pageable, pinned, device, managed, ..."),
-        "dst_memory_kind": _text("pageable, pinned, device, managed, ..."),
+        "memcpy_kind": Text("HtoD, DtoH, DtoD, PtoP, UVM_HtoD, ...", required=True),
+        "src_memory_kind": Text("pageable, pinned, device, managed, ..."),
+        "dst_memory_kind": Text("pageable, pinned, device, managed, ..."),
         "bytes": _size("Bytes moved; null where unknown."),
         "src_device_id": _device("Device copied from; null for the host's side."),
         "dst_device_id": _device("Device copied to; null for the host's side."),
-        "path": _text("direct, or staged through the host."),
-        "graph_node_id": _id("Node of a CUDA graph; null outside graphs."),
+        "path": Text("direct, or staged through the host."),
+        "graph_node_id": Id("Node of a CUDA graph; null outside graphs."),
     },
 )
 MEMSETS: Final = Schema(
@@ -344,7 +349,7 @@ MEMSETS: Final = Schema(
         **_TIMES,
         **_PLACE,
         "bytes": _size("Bytes set."),
-        "memory_kind": _text("pageable, pinned, device, managed, ..."),
+        "memory_kind": Text("pageable, pinned, device, managed, ..."),
     },
 )
 API_CALLS: Final = Schema(
@@ -352,11 +357,11 @@ API_CALLS: Final = Schema(
     "one call of the CUDA runtime or driver API on the host",
     {
         **_TIMES,
-        "api": _text("runtime or driver."),
-        "name": _text("cudaMemcpyAsync and friends.", required=True),
-        "process_id": process_column("Operating-system process."),
-        "thread_id": _id("Operating-system thread."),
-        "correlation_id": _id("Links to activities; unique only with process_id."),
+        "api": Text("runtime or driver."),
+        "name": Text("cudaMemcpyAsync and friends.", required=True),
+        "process_id": Process("Operating-system process."),
+        "thread_id": Id("Operating-system thread."),
+        "correlation_id": Id("Links to activities; unique only with process_id."),
     },
 )
 # What a framework records itself, of everything that it runs; with all other kinds people name
@@ -367,12 +372,12 @@ NVTX_RANGES: Final = Schema(
     "one NVTX range, framework annotation or operation on the host",
     {
         **_TIMES,
-        "text": _text("Message."),
-        "domain": _text("Domain; empty for the default one."),
-        "range_kind": _text("push_pop, start_end, annotation or operation."),
-        "process_id": process_column("Operating-system process."),
-        "thread_id": _id("Operating-system thread."),
-        "inputs": _text(
+        "text": Text("Message."),
+        "domain": Text("Domain; empty for the default one."),
+        "range_kind": Text("push_pop, start_end, annotation or operation."),
+        "process_id": Process("Operating-system process."),
+        "thread_id": Id("Operating-system thread."),
+        "inputs": Text(
             "What an operation takes, where recorded, as JSON: shapes, of no tensor []; types in"
             " the framework's words; and values of what is no tensor, of convolutions only."
         ),
@@ -384,26 +389,26 @@ SYNCHRONIZATIONS: Final = Schema(
     {
         **_TIMES,
         **_PLACE,
-        "sync_kind": _text("event, stream_wait, stream or context."),
-        "event_id": _id("CUDA event that is waited for; null for none."),
+        "sync_kind": Text("event, stream_wait, stream or context."),
+        "event_id": Id("CUDA event that is waited for; null for none."),
         "src_device_id": _device("Device on which that event was recorded last before."),
-        "src_stream_id": _id("Stream on which it was."),
+        "src_stream_id": Id("Stream on which it was."),
     },
 )
 CUDA_EVENTS: Final = Schema(
     "cuda_events",
     "one CUDA event recorded on a stream (cudaEventRecord): its call tells when",
-    {**_PLACE, "event_id": _id("The event; it may be recorded again.", required=True)},
+    {**_PLACE, "event_id": Id("The event; it may be recorded again.", required=True)},
 )
 HOST_CALLS: Final = Schema(
     "host_calls",
     "one call on the host of a library beside CUDA, or of a Python function",
     {
         **_TIMES,
-        "library": _text("mpi, ucx, python, or os for the operating system.", required=True),
-        "name": _text("MPI_Sendrecv, pthread_cond_wait, train.py(12): step, ...", required=True),
-        "process_id": process_column("Operating-system process."),
-        "thread_id": _id("Operating-system thread."),
+        "library": Text("mpi, ucx, python, or os for the operating system.", required=True),
+        "name": Text("MPI_Sendrecv, pthread_cond_wait, train.py(12): step, ...", required=True),
+        "process_id": Process("Operating-system process."),
+        "thread_id": Id("Operating-system thread."),
     },
 )
 PAGE_FAULTS: Final = Schema(
@@ -411,9 +416,9 @@ PAGE_FAULTS: Final = Schema(
     "faults on pages of managed memory, which a GPU or the CPU touched where they were not",
     {
         **_TIMES,
-        "processor": _text("gpu or cpu.", required=True),
+        "processor": Text("gpu or cpu.", required=True),
         "device_id": _device("The GPU; null for the CPU."),
-        "process_id": process_column("Operating-system process."),
+        "process_id": Process("Operating-system process."),
         "faults": _amount(INT, "1", "How many; null where unknown."),
     },
 )
@@ -422,8 +427,8 @@ MEMORY_EVENTS: Final = Schema(
     "one allocation of memory by a framework's allocator or by CUDA, or one release",
     {
         "start_ns": _time("When, since the recording's origin."),
-        "process_id": process_column("Operating-system process."),
-        "thread_id": _id("Operating-system thread."),
+        "process_id": Process("Operating-system process."),
+        "thread_id": Id("Operating-system thread."),
         "device_id": _device("The GPU; null for the memory of the host."),
         "bytes": Column(
             INT,
@@ -433,7 +438,7 @@ MEMORY_EVENTS: Final = Schema(
             least=-MOST_BYTES,
             most=MOST_BYTES,
         ),
-        "address": _id("Where they begin; null where unknown."),
+        "address": Id("Where they begin; null where unknown."),
         "allocated_bytes": _size("Allocated on the device since then; null where unknown."),
         "reserved_bytes": _size("Reserved by the allocator there; null where unknown."),
     },
@@ -441,17 +446,17 @@ MEMORY_EVENTS: Final = Schema(
 GRAPH_LAUNCHES: Final = Schema(
     "graph_launches",
     "one CUDA graph recorded as a whole: its kernels and copies are not in their tables",
-    {**_TIMES, **_PLACE, "graph_id": _id("The graph.")},
+    {**_TIMES, **_PLACE, "graph_id": Id("The graph.")},
 )
 OVERHEADS: Final = Schema(
     "overheads",
     "one stretch in which the profiler or CUDA itself held up a thread",
     {
         **_TIMES,
-        "source": _text("profiler, or cuda.", required=True, words=frozenset({"profiler", "cuda"})),
-        "name": _text("CUPTI Buffer flush, Command Buffer Full, ..."),
-        "process_id": process_column("Operating-system process."),
-        "thread_id": _id("Operating-system thread."),
+        "source": Text("profiler, or cuda.", required=True, words=frozenset({"profiler", "cuda"})),
+        "name": Text("CUPTI Buffer flush, Command Buffer Full, ..."),
+        "process_id": Process("Operating-system process."),
+        "thread_id": Id("Operating-system thread."),
     },
 )
 COLLECTIVES: Final = Schema(
@@ -460,13 +465,13 @@ COLLECTIVES: Final = Schema(
     {
         **_TIMES,
         **_PLACE,
-        "kernel": _text("Its kernel's name, as in kernels.", required=True),
-        "collective": _text("allreduce, _allgather_base, ...", required=True),
-        "data_type": _text("The framework's word: Float, BFloat16, ..."),
+        "kernel": Text("Its kernel's name, as in kernels.", required=True),
+        "collective": Text("allreduce, _allgather_base, ...", required=True),
+        "data_type": Text("The framework's word: Float, BFloat16, ..."),
         "bytes_in": _amount(INT, "B", "Message into the collective on this rank."),
         "bytes_out": _amount(INT, "B", "Message out of the collective on this rank."),
         "group_size": _amount(INT, "1", "Ranks that take part."),
-        "process_group": _text("The framework's name of the group."),
+        "process_group": Text("The framework's name of the group."),
     },
 )
 DEVICES: Final = Schema(
@@ -474,19 +479,19 @@ DEVICES: Final = Schema(
     "one device",
     {
         "device_id": _device("CUDA device ordinal.", required=True),
-        "process_id": process_column("Process that numbers it so; null where all do."),
-        "name": _text("Marketing name."),
+        "process_id": Process("Process that numbers it so; null where all do."),
+        "name": Text("Marketing name."),
         "total_memory_bytes": _amount(INT, "B", "Memory."),
         "memory_bandwidth_bytes_per_s": _amount(INT, "B/s", "Peak of its memory."),
-        "compute_capability": _text("Such as 8.0."),
+        "compute_capability": Text("Such as 8.0."),
         "clock_hz": _amount(INT, "Hz", "Highest clock of its multiprocessors."),
         "multiprocessors": _amount(INT, "1", "How many multiprocessors (SMs) it has."),
-        "bus_id": _text("PCI bus id."),
+        "bus_id": Text("PCI bus id."),
         "rank": _number("Rank that uses it, where several are read as one."),
         "own_device_id": _device(
             "Its ordinal in its own file, where ranks number theirs alike; else null."
         ),
-        "file": _text("Name of that file, where no rank is known; else null."),
+        "file": Text("Name of that file, where no rank is known; else null."),
     },
 )
 LINKS: Final = Schema(
@@ -495,9 +500,9 @@ LINKS: Final = Schema(
     {
         "device_id": _device("CUDA device ordinal.", required=True),
         "peer_device_id": _device("Device at the other end; null for the host."),
-        "link": _text("NVLink 2 x2, PCIe 3 x16: generation and width.", required=True),
+        "link": Text("NVLink 2 x2, PCIe 3 x16: generation and width.", required=True),
         "bytes_per_s": _amount(INT, "B/s", "Peak in one direction; null where unknown."),
-        "has_peer_access": _flag("Whether its ends can address each other's memory."),
+        "has_peer_access": Flag("Whether its ends can address each other's memory."),
     },
 )
 RUNS: Final = Schema(
@@ -505,8 +510,8 @@ RUNS: Final = Schema(
     "one profiled process, in the order of the file",
     {
         "run_id": _amount(INT, "", "0 for the first in the file.", required=True),
-        "process_id": process_column("Operating-system process."),
-        "command": _text("As the tool printed it; secrets masked."),
+        "process_id": Process("Operating-system process."),
+        "command": Text("As the tool printed it; secrets masked."),
         "rank": _number("Rank in the job, where known."),
         "world_size": _amount(INT, "1", "Ranks of the job, where known."),
     },
@@ -516,12 +521,12 @@ ACTIVITY_SUMMARY: Final = Schema(
     "all calls of one kernel, memcpy kind, memset or API function",
     {
         "run_id": _amount(INT, "", "Process of the file, as in runs; null where one."),
-        "activity_kind": _text(
+        "activity_kind": Text(
             "kernel, memcpy, memset or api.",
             required=True,
             words=frozenset({"kernel", "memcpy", "memset", "api"}),
         ),
-        "name": _text("Kernel or API name; memcpy kind for copies.", required=True),
+        "name": Text("Kernel or API name; memcpy kind for copies.", required=True),
         "calls": _amount(INT, "1", "How often."),
         "total_ns": _amount(INT, "ns", "Sum of durations, rounded as the tool printed it."),
         "min_ns": _amount(INT, "ns", "Shortest."),
@@ -531,7 +536,7 @@ ACTIVITY_SUMMARY: Final = Schema(
         "stddev_ns": _amount(FLOAT, "ns", "Standard deviation of the sample (n - 1)."),
         "bytes": _amount(INT, "B", "Bytes of copies and memsets."),
         "printed_share": _share("Share of its section that the tool printed; for implied totals."),
-        "section": _text(
+        "section": Text(
             "What printed_share is a share of: gpu (kernels, copies and memsets in one table), "
             "kernel, memory, memcpy, memset or api; null for gpu, or api where it is an API call.",
             words=frozenset({"gpu", "kernel", "memory", "memcpy", "memset", "api"}),
@@ -575,7 +580,7 @@ GPU_METRICS: Final = Schema(
     {
         "start_ns": _time("From when on it holds, since the recording's origin."),
         "device_id": _device("CUDA device ordinal; null for a GPU that CUDA does not use."),
-        "metric": _text("As nsys names it: SMs Active [Throughput %], ..."),
+        "metric": Text("As nsys names it: SMs Active [Throughput %], ..."),
         "value": Column(
             INT,
             "1",
@@ -589,16 +594,16 @@ TENSOR_COPIES: Final = Schema(
     "tensor_copies",
     "all copies of one tensor from one TensorFlow device to another",
     {
-        "function": _text("tf.function it is part of; null for eager copies."),
-        "src_device": _text("Such as CPU:0.", required=True),
-        "dst_device": _text("Such as CPU:1.", required=True),
-        "tensor": _text("Name of the tensor.", required=True),
-        "src_operation": _text("Operation that makes it."),
-        "dst_operation": _text("Operation that takes it; the first where several."),
-        "is_gradient": _flag(
+        "function": Text("tf.function it is part of; null for eager copies."),
+        "src_device": Text("Such as CPU:0.", required=True),
+        "dst_device": Text("Such as CPU:1.", required=True),
+        "tensor": Text("Name of the tensor.", required=True),
+        "src_operation": Text("Operation that makes it."),
+        "dst_operation": Text("Operation that takes it; the first where several."),
+        "is_gradient": Flag(
             "Whether only gradients need it: made by one, or taken by nothing else."
         ),
-        "is_control": _flag("A control edge: order only, no data."),
+        "is_control": Flag("A control edge: order only, no data."),
         "calls": _amount(INT, "1", "How often it was sent.", required=True),
         "bytes_per_call": _amount(INT, "B", "Size; null where unknown."),
         "bytes": _amount(INT, "B", "All calls; null where the size is unknown."),
@@ -608,11 +613,11 @@ OPERATIONS: Final = Schema(
     "operations",
     "one operation of a TensorFlow program on the device it ran on",
     {
-        "function": _text("tf.function it is part of; null for eager ones."),
-        "operation": _text("Name.", required=True),
-        "operation_type": _text("MatMul, Conv2D, ..."),
-        "requested_device": _text("Device that the script asked for; null for none."),
-        "device": _text("Device it ran on.", required=True),
+        "function": Text("tf.function it is part of; null for eager ones."),
+        "operation": Text("Name.", required=True),
+        "operation_type": Text("MatMul, Conv2D, ..."),
+        "requested_device": Text("Device that the script asked for; null for none."),
+        "device": Text("Device it ran on.", required=True),
         "calls": _amount(INT, "1", "How often it ran; null where not known."),
         "traced_calls": _amount(INT, "1", "Calls in total_ns; the cheapest are not traced."),
         "total_ns": _amount(INT, "ns", "Host time of the traced calls; null where none was."),
@@ -625,13 +630,13 @@ OPERATION_INPUTS: Final = Schema(
     "operation_inputs",
     "one tensor that an operation of a TensorFlow program takes",
     {
-        "function": _text("tf.function it is part of.", required=True),
-        "tensor": _text("Operation and output that it is, such as Split:1."),
-        "src_device": _text("Where it is made.", required=True),
-        "dst_operation": _text("Operation that takes it.", required=True),
-        "dst_device": _text("Where that runs.", required=True),
+        "function": Text("tf.function it is part of.", required=True),
+        "tensor": Text("Operation and output that it is, such as Split:1."),
+        "src_device": Text("Where it is made.", required=True),
+        "dst_operation": Text("Operation that takes it.", required=True),
+        "dst_device": Text("Where that runs.", required=True),
         "bytes": _size("Size; null where unknown."),
-        "is_variable": _flag("A variable's handle, which stays where it is."),
+        "is_variable": Flag("A variable's handle, which stays where it is."),
         "trace": _amount(INT, "", "Which graph of the function; its sizes differ from others'."),
         "calls": _amount(INT, "1", "Executions of that graph.", required=True),
     },
@@ -640,9 +645,9 @@ VARIABLES: Final = Schema(
     "variables",
     "one variable that a tf.function reads or writes",
     {
-        "function": _text("tf.function that takes it.", required=True),
-        "variable": _text("Name of the function's argument for it.", required=True),
-        "device": _text("Device that holds it.", required=True),
+        "function": Text("tf.function that takes it.", required=True),
+        "variable": Text("Name of the function's argument for it.", required=True),
+        "device": Text("Device that holds it.", required=True),
         "bytes": _size("Size; null where unknown."),
     },
 )
@@ -650,9 +655,9 @@ FUNCTIONS: Final = Schema(
     "functions",
     "one tf.function of a TensorFlow program, as often as the recorder saw it run",
     {
-        "function": _text("Name.", required=True),
+        "function": Text("Name.", required=True),
         "executions": _amount(INT, "1", "Runs that were recorded.", required=True),
-        "is_step": _flag("Whether it is the training step.", required=True),
+        "is_step": Flag("Whether it is the training step.", required=True),
     },
 )
 

@@ -14,7 +14,7 @@ from gpuprof.facts.step_windows import masked
 from gpuprof.model.derived import known
 from gpuprof.model.intervals import Int64s, covered_within, union
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import FLAG, INT, TEXT, Column, Schema
+from gpuprof.model.schema import Flag, Id, Ns, Schema, Text
 from gpuprof.predict import graph as kinds
 from gpuprof.predict.changes import spans_like
 from gpuprof.predict.graph import DURATION, GONE, TRANSFER, Graph
@@ -188,26 +188,26 @@ STEP_TIMELINE: Final = Schema(
     "step_timeline",
     "an operation of a typical step, or what its critical path spends elsewhere",
     {
-        "path": Column(TEXT, "", "before or after.", required=True),
-        "device_id": Column(INT, "", "CUDA device ordinal; null where unknown or of no device."),
-        "stream_id": Column(INT, "", "Stream; null where unknown."),
-        "kind": Column(TEXT, "", "As in critical_path.", required=True),
-        "name": Column(TEXT, "", "As in critical_path.", required=True),
-        "start_ns": Column(INT, "ns", "Start, since the recording's origin.", required=True),
-        "end_ns": Column(INT, "ns", "End.", required=True),
-        "operation": Column(INT, "", "The same number before and after; null for no operation."),
-        "is_on_path": Column(FLAG, "", "Whether it is on the critical path.", required=True),
+        "path": Text("before or after.", required=True),
+        "device_id": Id("CUDA device ordinal; null where unknown or of no device."),
+        "stream_id": Id("Stream; null where unknown."),
+        "kind": Text("As in critical_path.", required=True),
+        "name": Text("As in critical_path.", required=True),
+        "start_ns": Ns("Start, since the recording's origin.", required=True),
+        "end_ns": Ns("End.", required=True),
+        "operation": Id("The same number before and after; null for no operation."),
+        "is_on_path": Flag("Whether it is on the critical path.", required=True),
     },
 )
 STRETCHES: Final = Schema(
     "stretches",
     "one stretch of a critical path within one step",
     {
-        "path": Column(TEXT, "", "before or after.", required=True),
-        "kind": Column(TEXT, "", "As in critical_path.", required=True),
-        "name": Column(TEXT, "", "As in critical_path.", required=True),
-        "start_ns": Column(INT, "ns", "Since the step began.", required=True),
-        "end_ns": Column(INT, "ns", "Since the step began.", required=True),
+        "path": Text("before or after.", required=True),
+        "kind": Text("As in critical_path.", required=True),
+        "name": Text("As in critical_path.", required=True),
+        "start_ns": Ns("Since the step began.", required=True),
+        "end_ns": Ns("Since the step began.", required=True),
     },
 )
 # A path, the number of the part that each of its stretches is of, and the parts (`paths.named`).

@@ -19,17 +19,10 @@ from gpuprof.facts.timeline import timelines
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Kind, Schema
+from gpuprof.model.schema import FLOAT, Column, Count, Id, Kind, Ns, Schema, Share, Text
 from gpuprof.predict.build import graph_of
 from gpuprof.predict.changes import OPEN, apply
-from gpuprof.predict.effects import (
-    PREDICT_READS,
-    Steps,
-    StepTime,
-    doubt,
-    margin_ns,
-    unexplained,
-)
+from gpuprof.predict.effects import PREDICT_READS, Steps, StepTime, doubt, margin_ns, unexplained
 from gpuprof.predict.graph import KINDS, PROVENANCES, Graph
 from gpuprof.predict.link_models import FAST, SLOW, USUAL
 from gpuprof.predict.paths import (
@@ -55,66 +48,52 @@ PREDICTION: Final = Schema(
     "prediction",
     "the time of a step of one phase, or of the recording, for the program or one device",
     {
-        "phase": Column(TEXT, "", "The phase; null for the whole recording."),
-        "device_id": Column(INT, "", "CUDA device ordinal; null for all devices."),
-        "steps": Column(
-            INT, "1", "Steps; the times are medians over them. Null for the recording."
-        ),
-        "measured_ns": Column(INT, "ns", "As recorded.", required=True),
-        "replayed_ns": Column(INT, "ns", "Replayed with usual latencies only.", required=True),
-        "predicted_ns": Column(INT, "ns", "With the changes; null where there is none."),
-        "low_ns": Column(
-            INT,
-            "ns",
+        "phase": Text("The phase; null for the whole recording."),
+        "device_id": Id("CUDA device ordinal; null for all devices."),
+        "steps": Count("Steps; the times are medians over them. Null for the recording."),
+        "measured_ns": Ns("As recorded.", required=True),
+        "replayed_ns": Ns("Replayed with usual latencies only.", required=True),
+        "predicted_ns": Ns("With the changes; null where there is none."),
+        "low_ns": Ns(
             "Least of fast links and usual latencies, less the error of the replay, an eighth of"
-            " the change and the noise of medians, at least 0.5 %.",
+            " the change and the noise of medians, at least 0.5 %."
         ),
-        "high_ns": Column(INT, "ns", "Most of slow links and usual latencies, plus the same."),
+        "high_ns": Ns("Most of slow links and usual latencies, plus the same."),
         "change": Column(FLOAT, "%", "From the measured to the predicted time.", kind=Kind.CHANGE),
-        "unexplained": Column(
-            FLOAT, "1", "Share of the span that usual latencies do not explain.", required=True
+        "unexplained": Share(
+            "Share of the span that usual latencies do not explain.", required=True
         ),
-        "assumptions": Column(TEXT, "", "What the prediction assumes.", required=True),
+        "assumptions": Text("What the prediction assumes.", required=True),
     },
 )
 CRITICAL_PATH: Final = Schema(
     "critical_path",
     "one part of the critical path of a step, or of the recording",
     {
-        "phase": Column(TEXT, "", "The phase; null for the whole recording."),
-        "kind": Column(
-            TEXT,
-            "",
-            "kernel, collective, copy, memset, call, host, wait or latency.",
-            required=True,
+        "phase": Text("The phase; null for the whole recording."),
+        "kind": Text(
+            "kernel, collective, copy, memset, call, host, wait or latency.", required=True
         ),
-        "name": Column(
-            TEXT,
-            "",
-            "Kernel, call, range or dependency; of a copy its kind and route.",
-            required=True,
+        "name": Text(
+            "Kernel, call, range or dependency; of a copy its kind and route.", required=True
         ),
-        "before_ns": Column(
-            INT,
-            "ns",
+        "before_ns": Ns(
             "Time on the path as recorded: the mean over the steps, scaled so that all parts add up"
-            " to the measured time of a step.",
+            " to the measured time of a step."
         ),
-        "after_ns": Column(
-            INT, "ns", "The same with the changes; null where there is no prediction."
-        ),
-        "difference_ns": Column(INT, "ns", "after_ns minus before_ns; null where after_ns is."),
+        "after_ns": Ns("The same with the changes; null where there is no prediction."),
+        "difference_ns": Ns("after_ns minus before_ns; null where after_ns is."),
     },
 )
 DEPENDENCIES: Final = Schema(
     "dependencies",
     "one kind of edge in the graph",
     {
-        "dependency": Column(TEXT, "", "What waits for what.", required=True),
-        "provenance": Column(TEXT, "", "recorded, rule or inferred.", required=True),
-        "edges": Column(INT, "1", "Number of edges.", required=True),
-        "on_path": Column(INT, "1", "Edges on the critical path as recorded.", required=True),
-        "usual_ns": Column(INT, "ns", "Median time of these edges."),
+        "dependency": Text("What waits for what.", required=True),
+        "provenance": Text("recorded, rule or inferred.", required=True),
+        "edges": Count("Number of edges.", required=True),
+        "on_path": Count("Edges on the critical path as recorded.", required=True),
+        "usual_ns": Ns("Median time of these edges."),
     },
 )
 SCHEMAS: Final = {

@@ -13,7 +13,7 @@ from gpuprof.base import units
 from gpuprof.base.kernel_names import short_names
 from gpuprof.base.labels import label
 from gpuprof.facts.hosts import NO_NAMES, DeviceNames
-from gpuprof.model.schema import PROCESS_BITS, TEXT, Column, Kind, texts
+from gpuprof.model.schema import PROCESS_BITS, Column, Kind, Text, texts
 
 Shown = TypeVar("Shown")
 
@@ -197,4 +197,4 @@ def with_one_name(
 def schema_columns(name: str, table: pa.Table) -> Mapping[str, Column]:
     """The documented columns of an analysis' table; plain text ones where it declares none."""
     declared = analysis_named(name).schema.columns
-    return {column: declared.get(column, Column(TEXT, "", "")) for column in table.column_names}
+    return {column: declared.get(column, Text("")) for column in table.column_names}

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof.model.schema import FLOAT, TEXT, Column, Schema
+from gpuprof.model.schema import FLOAT, TEXT, Column, Schema, Text
 from gpuprof.sweeps.plan import Number, Plan
 from gpuprof.sweeps.results import Results, axis_column, axis_values
 
@@ -14,8 +14,8 @@ BREAK_EVENS: Final = Schema(
     "break_evens",
     "one placement along one axis of numbers",
     {
-        "axis": Column(TEXT, "", "The axis of numbers, such as a batch size.", required=True),
-        "variant": Column(TEXT, "", "The other values of these cells.", required=True),
+        "axis": Text("The axis of numbers, such as a batch size.", required=True),
+        "variant": Text("The other values of these cells.", required=True),
         "break_even": Column(
             FLOAT, "", "Value above which it is faster, interpolated between measured values."
         ),
@@ -23,9 +23,9 @@ BREAK_EVENS: Final = Schema(
         "break_even_max": Column(FLOAT, "", "The same by speed_up_min, the worst runs."),
         "lowest": Column(FLOAT, "", "Smallest measured value.", required=True),
         "highest": Column(FLOAT, "", "Largest measured value.", required=True),
-        "meaning": Column(TEXT, "", "In words.", required=True),
-        "at_best": Column(TEXT, "", "The same by speed_up_max."),
-        "at_worst": Column(TEXT, "", "The same by speed_up_min."),
+        "meaning": Text("In words.", required=True),
+        "at_best": Text("The same by speed_up_max."),
+        "at_worst": Text("The same by speed_up_min."),
     },
 )
 

@@ -15,7 +15,7 @@ from gpuprof.base.labels import TIMING_ONLY
 from gpuprof.base.manifest import PROGRAM_LOG, read_manifest
 from gpuprof.base.sweep_cells import RUNS as SWEPT
 from gpuprof.comparisons.variant_figures import VARIANTS, metrics, time_of_epochs
-from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Kind, Schema
+from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Count, Kind, Schema, Share, Text
 from gpuprof.readers import read_profile
 from gpuprof.sweeps.plan import Number, Plan, SweepCell, SweepRun, as_number, cells, runs_of
 from gpuprof.sweeps.sweep_folder import failure, has_ended
@@ -27,27 +27,25 @@ UNREADABLE: Final = "unreadable"
 
 _ratio = partial(Column, FLOAT, "1", kind=Kind.RATIO)
 RUNS: Final[Mapping[str, Column]] = {
-    "run": Column(INT, "1", "Number of the run of its cell, from 1.", required=True),
-    "status": Column(TEXT, "", "ok, failed, unreadable or not run.", required=True),
-    "reason": Column(TEXT, "", "Why it is not ok."),
-    "folder": Column(TEXT, "", "The recording, in the sweep's folder.", required=True),
-    "exit_status": Column(INT, "1", "Of the program."),
+    "run": Count("Number of the run of its cell, from 1.", required=True),
+    "status": Text("ok, failed, unreadable or not run.", required=True),
+    "reason": Text("Why it is not ok."),
+    "folder": Text("The recording, in the sweep's folder.", required=True),
+    "exit_status": Count("Of the program."),
     "wall_seconds": Column(FLOAT, "s", "From the start of the process to its end."),
     "seconds_per_epoch": Column(
         FLOAT, "s", "Median of the epochs marked, past the warm-up or without those to skip."
     ),
 }
 CELLS: Final[Mapping[str, Column]] = {
-    "cell": Column(TEXT, "", "Name of the cell, and of its folder under runs.", required=True),
-    "status": Column(
-        TEXT, "", "ok where at least one run is, else that of the runs.", required=True
-    ),
-    "reason": Column(TEXT, "", "Why it, or some of its runs, are not ok."),
-    "runs": Column(INT, "1", "Runs that are ok.", required=True),
+    "cell": Text("Name of the cell, and of its folder under runs.", required=True),
+    "status": Text("ok where at least one run is, else that of the runs.", required=True),
+    "reason": Text("Why it, or some of its runs, are not ok."),
+    "runs": Count("Runs that are ok.", required=True),
     "seconds": Column(FLOAT, "s", "Median over these runs of seconds per epoch, or of the whole."),
     "seconds_min": Column(FLOAT, "s", "Least of them."),
     "seconds_max": Column(FLOAT, "s", "Greatest of them."),
-    "spread": Column(FLOAT, "1", "(seconds_max - seconds_min) / seconds; null for one run."),
+    "spread": Share("(seconds_max - seconds_min) / seconds; null for one run."),
     "speed_up": _ratio("Seconds of the baseline with the same other values / seconds."),
     "speed_up_min": _ratio("seconds_min of the baseline / seconds_max."),
     "speed_up_max": _ratio("seconds_max of the baseline / seconds_min."),

@@ -21,7 +21,7 @@ from gpuprof.base import json_input
 from gpuprof.base.errors import CorruptFileError, GpuprofError, InputError, UnknownFormatError
 from gpuprof.base.short_texts import cut
 from gpuprof.base.units import counted
-from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Kind, Schema
+from gpuprof.model.schema import FLOAT, Column, Count, Kind, Schema, Share, Text
 from gpuprof.readers import find_reader
 from gpuprof.sweeps.break_even import crossing
 
@@ -29,18 +29,16 @@ TIMES: Final = Schema(
     "times",
     "one measurement",
     {
-        "label": Column(TEXT, "", "Variant, such as a placement; null for the only one."),
-        "devices": Column(INT, "1", "Devices that it used; null for one."),
-        "batch_size": Column(INT, "1", "Examples in a step; null where it does not vary."),
+        "label": Text("Variant, such as a placement; null for the only one."),
+        "devices": Count("Devices that it used; null for one."),
+        "batch_size": Count("Examples in a step; null where it does not vary."),
         "seconds_per_epoch": Column(
             FLOAT, "s", "Time of the same work in each row; or a column seconds.", required=True
         ),
-        "runs": Column(INT, "1", "Runs that this is the median over; null for one."),
+        "runs": Count("Runs that this is the median over; null for one."),
     },
 )
-_SERIES: Final = Column(
-    TEXT, "", "Name of its line: the label, with devices or batch size where these vary."
-)
+_SERIES: Final = Text("Name of its line: the label, with devices or batch size where these vary.")
 _speed_up = partial(Column, FLOAT, "1", required=True, kind=Kind.RATIO)
 SCALING: Final = Schema(
     "scaling",
@@ -49,11 +47,11 @@ SCALING: Final = Schema(
         "series": _SERIES,
         "label": TIMES.columns["label"],
         "batch_size": TIMES.columns["batch_size"],
-        "devices": Column(INT, "1", "Devices.", required=True),
-        "runs": Column(INT, "1", "Measurements.", required=True),
+        "devices": Count("Devices.", required=True),
+        "runs": Count("Measurements.", required=True),
         "seconds_per_epoch": Column(FLOAT, "s", "Median of them.", required=True),
         "speed_up": _speed_up("Seconds of the series' fewest devices / seconds, times these."),
-        "efficiency": Column(FLOAT, "1", "speed_up / devices.", required=True),
+        "efficiency": Share("speed_up / devices.", required=True),
     },
 )
 BATCH_SPEED_UPS: Final = Schema(
@@ -62,9 +60,9 @@ BATCH_SPEED_UPS: Final = Schema(
     {
         "series": _SERIES,
         "label": TIMES.columns["label"],
-        "devices": Column(INT, "1", "Devices.", required=True),
-        "baseline": Column(TEXT, "", "The first series, which it is compared with."),
-        "batch_size": Column(INT, "1", "Examples in a step.", required=True),
+        "devices": Count("Devices.", required=True),
+        "baseline": Text("The first series, which it is compared with."),
+        "batch_size": Count("Examples in a step.", required=True),
         "seconds_per_epoch": Column(FLOAT, "s", "Median of the measurements.", required=True),
         "speed_up": _speed_up("Seconds of the first series with this batch size / seconds."),
         "break_even_batch_size": Column(

@@ -8,11 +8,7 @@ import pytest
 from commands import CORPUS
 from recordings import kernel, trace
 
-from gpuprof.analyses.kernel_occupancy import (
-    LIMITS,
-    blocks_by_resource,
-    kernel_occupancy,
-)
+from gpuprof.analyses.kernel_occupancy import LIMITS, blocks_by_resource, kernel_occupancy
 from gpuprof.readers import read_profile
 
 SIZES = {

@@ -4,11 +4,7 @@ import pytest
 from drawing import draw
 from recordings import DUAL, PUBLISHED_EXAGGERATED, copy, kernel, row, summary, trace
 
-from gpuprof.analyses.activity_summary import (
-    activity_summary,
-    kernel_summary,
-    size_summary,
-)
+from gpuprof.analyses.activity_summary import activity_summary, kernel_summary, size_summary
 from gpuprof.analyses.totals import top_activities
 
 

@@ -6,14 +6,7 @@ from pathlib import Path
 
 import pytest
 from drawing import draw
-from recordings import (
-    DUAL,
-    PUBLISHED_DUAL,
-    PUBLISHED_SINGLE,
-    SINGLE,
-    row,
-    summary,
-)
+from recordings import DUAL, PUBLISHED_DUAL, PUBLISHED_SINGLE, SINGLE, row, summary
 
 import gpuprof
 from gpuprof.comparisons import comparison

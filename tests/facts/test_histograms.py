@@ -6,13 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.facts.histograms import (
-    MOST_VALUES,
-    combined,
-    histogram_table,
-    histograms,
-    rounded,
-)
+from gpuprof.facts.histograms import MOST_VALUES, combined, histogram_table, histograms, rounded
 
 VALUES = st.lists(st.integers(0, 1 << 50), min_size=1, max_size=60)
 

@@ -10,12 +10,7 @@ from recordings import SINGLE, row, summary
 from tensorflow_runs import copy, document, operation, written
 
 from gpuprof.analyses.reports import report
-from gpuprof.findings.bottom_line import (
-    ANALYSIS,
-    BETWEEN_DEVICES,
-    WITH_HOST,
-    bottom_line,
-)
+from gpuprof.findings.bottom_line import ANALYSIS, BETWEEN_DEVICES, WITH_HOST, bottom_line
 from gpuprof.findings.causes import CAUSES
 from gpuprof.findings.lines_of_sums import summary_line
 from gpuprof.readers import read_profile

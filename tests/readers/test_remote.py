@@ -16,12 +16,7 @@ from commands import gpuprof
 from recording_checks import refusal, rows
 from test_merged_ranks import rank_file
 
-from gpuprof.base.errors import (
-    InputError,
-    MissingToolError,
-    OutputError,
-    UnknownFormatError,
-)
+from gpuprof.base.errors import InputError, MissingToolError, OutputError, UnknownFormatError
 from gpuprof.cli.terminal import Progress
 from gpuprof.readers import inputs, read_profile, recording_files, remote
 from gpuprof.readers.gpuprof.write_data_set import write

@@ -16,12 +16,7 @@ from gpuprof.comparisons.measure.matching import SHAPE
 from gpuprof.facts.activity_sums import SUM_READS
 from gpuprof.facts.phases import PHASE_READS, PhaseSteps, steps_by_phase
 from gpuprof.facts.step_times import SAMPLE, WARM_UP
-from gpuprof.facts.step_windows import (
-    DETECTED,
-    FROM_RANGES,
-    StepWindows,
-    windows_of_range,
-)
+from gpuprof.facts.step_windows import DETECTED, FROM_RANGES, StepWindows, windows_of_range
 from gpuprof.facts.timeline import TIMELINE_READS
 from gpuprof.model.analysis import reads
 from gpuprof.model.intervals import Int64s, union

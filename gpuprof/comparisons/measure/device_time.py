@@ -23,14 +23,7 @@ from gpuprof.facts.step_times import typical_steps
 from gpuprof.facts.step_windows import StepWindows
 from gpuprof.facts.timeline import COMMUNICATION, COMPUTE, DeviceTimeline, busy_by_device, timelines
 from gpuprof.model.derived import PEER_DEVICE_COPY, PEER_STAGED
-from gpuprof.model.intervals import (
-    NOTHING,
-    Int64s,
-    Intervals,
-    attribute,
-    covered_within,
-    union,
-)
+from gpuprof.model.intervals import NOTHING, Int64s, Intervals, attribute, covered_within, union
 from gpuprof.model.profile import Profile
 from gpuprof.model.selection import Selection
 

@@ -20,13 +20,7 @@ from gpuprof.base import json_input
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError, GpuprofError, InputError
 from gpuprof.base.json_input import integer, number, text
 from gpuprof.base.labels import TIMING_ONLY
-from gpuprof.base.manifest import (
-    MANIFEST,
-    MONITOR,
-    PROGRAM_LOG,
-    is_run,
-    read_manifest,
-)
+from gpuprof.base.manifest import MANIFEST, MONITOR, PROGRAM_LOG, is_run, read_manifest
 from gpuprof.base.units import NS_PER_S
 from gpuprof.model import schema
 from gpuprof.model.origin import Origin

@@ -28,12 +28,7 @@ from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile
 from gpuprof.native.xspace import Plane, WireError, space
 from gpuprof.readers.common import vague_copies
-from gpuprof.readers.common.compact_columns import (
-    Lexicon,
-    gathered,
-    listed,
-    narrowed_part,
-)
+from gpuprof.readers.common.compact_columns import Lexicon, gathered, listed, narrowed_part
 from gpuprof.readers.common.gunzip import MAGIC as GZIP_MAGIC
 from gpuprof.readers.input_format import Reader
 from gpuprof.readers.xplane.event_columns import batches

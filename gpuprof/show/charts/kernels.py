@@ -8,18 +8,10 @@ from gpuprof.base.cuda import is_communication
 from gpuprof.base.kernel_names import short_names
 from gpuprof.base.short_texts import shortened
 from gpuprof.base.units import counted, say_ns, say_share
-from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
+from gpuprof.model.schema import Count, Ns, Schema, Share, Text
 from gpuprof.show import RECORDING, Row
 from gpuprof.show.cells import clean
-from gpuprof.show.charts.figure import (
-    COMMUNICATION,
-    KERNELS,
-    Bars,
-    Chart,
-    Part,
-    Picture,
-    Results,
-)
+from gpuprof.show.charts.figure import COMMUNICATION, KERNELS, Bars, Chart, Part, Picture, Results
 
 _MOST, _FEWEST = 15, 3
 # Of the time of all kernels: what takes less has no bar of its own.
@@ -32,12 +24,12 @@ ROWS: Final = Schema(
     "kernels",
     "the calls of one kernel, or of all others",
     {
-        "name": Column(TEXT, "", "Its short name.", required=True),
-        "full_name": Column(TEXT, "", "Its demangled name; null for all others."),
-        "kernels": Column(INT, "1", "Different kernels.", required=True),
-        "calls": Column(INT, "1", "How often; null where unknown."),
-        "total_ns": Column(INT, "ns", "Sum of durations over all devices.", required=True),
-        "share": Column(FLOAT, "1", "Share of all kernels' time; null where that is unknown."),
+        "name": Text("Its short name.", required=True),
+        "full_name": Text("Its demangled name; null for all others."),
+        "kernels": Count("Different kernels.", required=True),
+        "calls": Count("How often; null where unknown."),
+        "total_ns": Ns("Sum of durations over all devices.", required=True),
+        "share": Share("Share of all kernels' time; null where that is unknown."),
     },
 )
 

@@ -11,16 +11,7 @@ from gpuprof.base.short_texts import shortened
 from gpuprof.base.units import capital, counted, say_bytes, say_share
 from gpuprof.show import RECORDING, Row
 from gpuprof.show.cells import clean
-from gpuprof.show.charts.figure import (
-    Arrow,
-    Box,
-    Boxes,
-    Chart,
-    Look,
-    Picture,
-    Point,
-    Results,
-)
+from gpuprof.show.charts.figure import Arrow, Box, Boxes, Chart, Look, Picture, Point, Results
 
 FORWARD: Final = Look("forward pass, loss and update", "forward", "#56B4E9")
 GRADIENTS: Final = Look("gradients", "gradients", "#E69F00", "///")

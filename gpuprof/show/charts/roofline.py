@@ -8,16 +8,7 @@ from gpuprof.base.short_texts import shortened
 from gpuprof.base.units import counted, format_flops, say_ns, say_rate, say_share
 from gpuprof.show import RECORDING, Row
 from gpuprof.show.cells import clean
-from gpuprof.show.charts.figure import (
-    HTOD,
-    KERNELS,
-    NOTHING,
-    Bars,
-    Chart,
-    Part,
-    Picture,
-    Results,
-)
+from gpuprof.show.charts.figure import HTOD, KERNELS, NOTHING, Bars, Chart, Part, Picture, Results
 
 _MOST: Final = 15
 _LONGEST_NAME: Final = 40

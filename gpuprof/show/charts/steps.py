@@ -12,7 +12,7 @@ from gpuprof.analyses.steps import STEPS
 from gpuprof.base.short_texts import shortened
 from gpuprof.base.units import counted, say_ns
 from gpuprof.facts.step_times import mean_beside
-from gpuprof.model.schema import FLOAT, INT, Column, Schema
+from gpuprof.model.schema import FLOAT, Column, Count, Ns, Schema
 from gpuprof.show import RECORDING, Row
 from gpuprof.show.cells import clean
 from gpuprof.show.charts.figure import (
@@ -47,11 +47,11 @@ ROWS: Final = Schema(
             for name in ("process_id", "device_id", "phase", "phase_number", "status")
         },
         "step": STEPS.columns["step"],
-        "last_step": Column(INT, "1", "The last step of the bar.", required=True),
+        "last_step": Count("The last step of the bar.", required=True),
         "start_ns": STEPS.columns["start_ns"],
         "span_ns": Column(FLOAT, "ns", "Mean length, idle time included.", required=True),
-        "min_span_ns": Column(INT, "ns", "Length of the shortest of them.", required=True),
-        "max_span_ns": Column(INT, "ns", "Length of the longest of them.", required=True),
+        "min_span_ns": Ns("Length of the shortest of them.", required=True),
+        "max_span_ns": Ns("Length of the longest of them.", required=True),
         **{name: Column(FLOAT, "ns", STEPS.columns[name].meaning) for name in PARTS},
     },
 )

@@ -19,13 +19,7 @@ from gpuprof.show.charts.figure import (
     Results,
     Series,
 )
-from gpuprof.sweeps.break_even import (
-    break_even_text,
-    break_evens,
-    crossing,
-    lines,
-    numeric_axes,
-)
+from gpuprof.sweeps.break_even import break_even_text, break_evens, crossing, lines, numeric_axes
 from gpuprof.sweeps.results import Results as SweepResults
 
 _IDEAL: Final = "ideal"
