@@ -5,6 +5,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -98,15 +99,17 @@ APART = {
 }
 
 
-MODULES = {
-    path: [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
-    for path in sorted(PACKAGE.rglob("*.py"))
-}
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+@cache
+def _nodes(path: Path) -> list[ast.AST]:
+    return [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
 
 
 def _imports(path: Path) -> set[str]:
     names = set()
-    for node in MODULES[path]:
+    for node in _nodes(path):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "gpuprof":
             of_names = [f"{node.module}.{alias.name}" for alias in node.names]
             names |= {_part(name.split(".")[1:]) for name in of_names}
@@ -152,7 +155,7 @@ def test_imports_within_a_folder_point_down(folder):
     imported = {
         (path.parent.name, node.module.split(".")[2])
         for path in (PACKAGE / folder).glob("*/*.py")
-        for node in MODULES[path]
+        for node in _nodes(path)
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"gpuprof.{folder}.")
     }
 
@@ -166,7 +169,7 @@ def test_imports_within_a_folder_point_down(folder):
 
 
 def _open_to_others(path: Path) -> set[str]:
-    nodes = MODULES[path]
+    nodes = _nodes(path)
     imported = {
         a.name.partition(".")[0] for n in nodes if isinstance(n, ast.Import) for a in n.names
     }
@@ -200,7 +203,7 @@ def test_json_is_decoded_in_one_module_alone():
     )
 
     def decoding(path: Path) -> set[str]:
-        nodes = (n for n in MODULES[path] if isinstance(n, (ast.Attribute, ast.ImportFrom)))
+        nodes = (n for n in _nodes(path) if isinstance(n, (ast.Attribute, ast.ImportFrom)))
         return {text for text in map(ast.unparse, nodes) if decoders.fullmatch(text)}
 
     # What runs inside of users' programs has no gpuprof.
