@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from placing import parse, show
 
-from gpuprof.place.from_jaxpr import step_of_jaxpr
+from gpuprof.place.from_programs import step_of_jaxpr
 
 BATCH, LENGTH, WORDS, WIDTH, FEATURES = 128, 200, 5000, 64, 32
 LEARNING_RATE: Final = 0.01

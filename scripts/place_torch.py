@@ -14,7 +14,7 @@ import torch
 from placing import parse, show
 from torch import Tensor, nn
 
-from gpuprof.place.from_torch import step_of_export
+from gpuprof.place.from_programs import step_of_export
 
 BATCH, LENGTH, WORDS, WIDTH, FEATURES = 128, 200, 5000, 64, 32
 

@@ -8,7 +8,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from gpuprof.analyses import breakdown, tensor_transfers
+from gpuprof.analyses import breakdown
+from gpuprof.analyses.placement import PER_STEP_ANALYSIS, per_step, tensor_transfers
 from gpuprof.analyses.totals import totals
 from gpuprof.base.sweep_cells import skipped_epochs_of
 from gpuprof.base.units import NS_PER_S
@@ -265,9 +266,9 @@ def time_of_epochs(
 
 def _steps(profile: Profile) -> Metrics:
     """Copies between devices in a training step, from recordings that know operations."""
-    if tensor_transfers.PER_STEP_ANALYSIS.missing(profile):
+    if PER_STEP_ANALYSIS.missing(profile):
         return {}
-    steps = tensor_transfers.per_step(profile).to_pylist()
+    steps = per_step(profile).to_pylist()
     if not steps:
         return {}
     (step,) = steps
@@ -281,7 +282,7 @@ def _steps(profile: Profile) -> Metrics:
     }
     # The part of the model whose forward pass or gradients copy most.
     moved: Counter[tuple[str | None, bool | None]] = Counter()
-    for row in tensor_transfers.tensor_transfers(profile).to_pylist():
+    for row in tensor_transfers(profile).to_pylist():
         moved[row["name_scope"], row["is_gradient"]] += row["bytes_per_step"] or 0
     for (scope, is_gradient), bytes_per_step in moved.most_common(1):
         if bytes_per_step and scope is not None:

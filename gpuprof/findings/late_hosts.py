@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -270,20 +270,10 @@ def _causes_of_pieces(profile: Profile) -> Numbers:
     return np.where(is_late & is_of_launch, _NAMES.index(_SYNCHRONISING), causes)
 
 
-class _Place(NamedTuple):
-    """What takes most of some pauses.
-
-    Args:
-        name: Call, operation, range, stream or device; empty where too little is in one place.
-        share: Its share of them.
-        mean_ns: How long a pause lasts on average.
-        unnamed_share: Share of them in which the host was in nothing that was recorded.
-    """
-
-    name: str
-    share: float
-    mean_ns: float
-    unnamed_share: float
+# The call, operation, range, stream or device that takes most of some pauses, empty where too
+# little is in one place, and its share of them; how long a pause lasts on average; and the share of
+# them in which the host was in nothing that was recorded.
+_Place = tuple[str, float, float, float]
 
 
 def _place(scope: Scope, pieces: Pieces, rows: Int64s, lengths: Int64s) -> _Place:
@@ -298,20 +288,21 @@ def _place(scope: Scope, pieces: Pieces, rows: Int64s, lengths: Int64s) -> _Plac
             break
         # Of work that was launched in time the call that launched it is no place to look at.
         if detail is not None and kind != "launch" and not scope.is_mark(detail):
-            return _Place(detail, share, mean_ns, unnamed_share)
-    return _Place("", 0.0, mean_ns, unnamed_share)
+            return detail, share, mean_ns, unnamed_share
+    return "", 0.0, mean_ns, unnamed_share
 
 
 def _finding(cause: str, scope: Scope, cost_ns: int, place: _Place, function: str) -> Finding:
     phrase, means, suggestion = _CAUSES[cause]
     if cause == "idle" and not host_clock(scope.profile.unrestricted).is_known:
         phrase, suggestion = _CLOCKS_APART
-    is_long, is_unnamed = place.mean_ns >= _LONG_NS, place.unnamed_share >= _MOST
-    if place.name and not (function and is_of_program(place.name)):
+    name, share, mean_ns, unnamed_share = place
+    is_long, is_unnamed = mean_ns >= _LONG_NS, unnamed_share >= _MOST
+    if name and not (function and is_of_program(name)):
         way = "for" if cause.startswith("waits_for") else "in"
-        phrase += f", {say_share(place.share)} of it {way} {place.name}"
+        phrase += f", {say_share(share)} of it {way} {name}"
     elif is_unnamed and is_long and not function:
-        phrase += f", {say_share(place.unnamed_share)} of it in no call or range that was recorded"
+        phrase += f", {say_share(unnamed_share)} of it in no call or range that was recorded"
     phrase += function if "of it in" not in phrase else function.replace(", ", " and ", 1)
     if cause == "waits_for_device":
         of_phase = [s.compute_ns for s in scopes(scope.profile) if s.phase == scope.phase]
@@ -319,16 +310,16 @@ def _finding(cause: str, scope: Scope, cost_ns: int, place: _Place, function: st
         if min(of_phase) >= (1 - _UNEQUAL) * max(of_phase):
             means, suggestion = "overlap", _START_EARLIER
     if cause in {_HOST_LATE, _BETWEEN_STEPS}:
-        if is_long if cause == _HOST_LATE else not place.name:
+        if is_long if cause == _HOST_LATE else not name:
             # Most of the host's work between its calls may be unrecorded.
             host = _RECORD_HOST.get(scope.profile.origin.reader, f"{_NSYS} --sample=process-tree")
             how = host if is_unnamed else "--table pauses, a profile of the CPU"
             suggestion = _OTHER_WORK.format(how=how)
-        suggestion = _advice(place.name) or suggestion
+        suggestion = _advice(name) or suggestion
     # What the host does in longer pauses, and other calls, cost as much without launches.
     is_launching = suggestion == _CAUSES[_HOST_LATE][-1]
     return Finding(
-        cause, scope, phrase, cost_ns, cost_ns, means, suggestion, "pauses", place.name,
+        cause, scope, phrase, cost_ns, cost_ns, means, suggestion, "pauses", name,
         () if is_launching else None, is_sure=cause != "idle",
     )  # fmt: skip
 

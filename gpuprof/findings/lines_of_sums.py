@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any, Final
 
-from gpuprof.analyses.tensor_transfers import per_step, tensor_transfers
+from gpuprof.analyses.placement import per_step, tensor_transfers
 from gpuprof.analyses.totals import merged_runs, totals
 from gpuprof.base.cuda import is_communication
 from gpuprof.base.kernel_names import short_name, short_names

@@ -27,8 +27,15 @@ from gpuprof.predict.graph import NEVER, NO_WORK, Graph, holds
 from gpuprof.predict.link_models import fitted, with_link
 from gpuprof.predict.operation_changes import faults, gpu, hide, scale, streams
 from gpuprof.predict.recorded import COLLECTIVE, Flags
-from gpuprof.predict.replay import Changed
-from gpuprof.predict.selected import after_each, calls_of, calls_within, lasting, named, without
+from gpuprof.predict.replay import (
+    Changed,
+    after_each,
+    calls_of,
+    calls_within,
+    lasting,
+    named,
+    without,
+)
 
 # A CUDA graph has no host work between two launches, except for pauses of this length.
 _GRAPH_PAUSE_NS: Final = 1_000_000

@@ -170,7 +170,7 @@ def meetings(profile: Profile, o: Operations) -> Meetings:
 def add_meetings(maker: Maker, met: Meetings) -> None:
     """Add edges so that a collective ends on all ranks together, one transfer after the last."""
     o, members = maker.operations, met.members
-    places = 2 * (maker.first_operation + len(o) + met.meeting)
+    places = 2 * (len(maker.calls) + len(o) + met.meeting)
     maker.add(ARRIVAL, maker.starts(members), places, np.zeros(len(members), np.int64))
     maker.add(TRANSFER, places, maker.ends(members), met.transfer_ns[met.meeting])
     alone = len(met.collectives) - len(members)

@@ -233,11 +233,6 @@ class Maker:
         nothing = np.empty(0, np.int64)
         self._parts = [Edges(nothing, nothing, np.empty(0, np.int8), nothing, nothing)]
 
-    @property
-    def first_operation(self) -> int:
-        """The item of the first operation."""
-        return len(self.calls)
-
     def starts(self, operations: Int64s) -> Int64s:
         """Instants of their starts."""
         return 2 * (len(self.calls) + operations)

@@ -14,8 +14,7 @@ from gpuprof.model.intervals import Int64s
 from gpuprof.predict.graph import DEFAULT_STREAMS, holds
 from gpuprof.predict.graph import STAGED as STAGED_HALVES
 from gpuprof.predict.recorded import COPY, Flags, Operations
-from gpuprof.predict.replay import Changed
-from gpuprof.predict.selected import lasting, on_route
+from gpuprof.predict.replay import Changed, lasting, on_route
 
 _NS_PER_S: Final = 1_000_000_000
 _GB: Final = to_decimal_bytes("1", "GB")

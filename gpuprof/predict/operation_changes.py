@@ -24,8 +24,7 @@ from gpuprof.predict import graph as kinds
 from gpuprof.predict.graph import APART, NEVER, NO_WORK, holds, is_before
 from gpuprof.predict.link_models import FAST, SLOW, USUAL
 from gpuprof.predict.recorded import COLLECTIVE, COPY, KERNEL, MEMSET, Flags, Label, Operations
-from gpuprof.predict.replay import Changed
-from gpuprof.predict.selected import after_each, calls_of, lasting, named, on_route, without
+from gpuprof.predict.replay import Changed, after_each, calls_of, lasting, named, on_route, without
 
 _SCALE: Final = re.compile(r"(.+):(\d*\.?\d+)")
 # Other blocks of a kernel can go on while a fault is handled: it waits for a part of that time.

@@ -8,8 +8,7 @@ from tensorflow_recording import manifest, needs_tensorflow, record, recorded
 from tensorflow_runs import copy, document, flowing, graphs, written
 
 from gpuprof.analyses.avoidable_copies import alternation
-from gpuprof.analyses.placement import placement, placement_hints
-from gpuprof.analyses.tensor_transfers import per_step, tensor_transfers
+from gpuprof.analyses.placement import per_step, placement, placement_hints, tensor_transfers
 from gpuprof.facts.dataflow import dataflow
 from gpuprof.facts.misplacements import misplacements
 from gpuprof.place.from_flow import step_of

@@ -1,7 +1,7 @@
 import pytest
 from tensorflow_runs import copy, document, written
 
-from gpuprof.analyses.tensor_transfers import per_step, tensor_transfers
+from gpuprof.analyses.placement import per_step, tensor_transfers
 from gpuprof.analyses.totals import totals
 from gpuprof.readers import read_profile
 

@@ -4,7 +4,7 @@ import pytest
 from commands import gpuprof
 from tensorflow_recording import ROOT, manifest, needs_tensorflow, record, run
 
-from gpuprof.analyses.tensor_transfers import per_step, tensor_transfers
+from gpuprof.analyses.placement import per_step, tensor_transfers
 from gpuprof.place.from_flow import step_of
 from gpuprof.place.proposal import proposal
 from gpuprof.readers import read_profile

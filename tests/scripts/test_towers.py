@@ -5,7 +5,7 @@ import pytest
 from pyarrow import parquet
 from tensorflow_recording import ROOT, manifest, needs_tensorflow, recorded, run
 
-from gpuprof.analyses.tensor_transfers import per_step
+from gpuprof.analyses.placement import per_step
 from gpuprof.base.manifest import PROGRAM_LOG
 from gpuprof.readers import read_profile
 

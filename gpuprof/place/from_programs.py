@@ -1,7 +1,12 @@
-"""The graph of a PyTorch model's training step, from `torch.export`: no GPU is needed."""
+"""The graph of a training step from programs, without any device.
 
-from collections.abc import Mapping
-from typing import Any
+Of JAX from `jax.make_jaxpr`, of PyTorch from `torch.export`.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from gpuprof.place.step_graph import (
     FORWARD,
@@ -15,6 +20,80 @@ from gpuprof.place.step_graph import (
     bytes_of,
     placed,
 )
+
+# Transformations around a scope: transpose(jvp(item))/dense is a gradient of item/dense.
+_AROUND: Final = re.compile(r"\w+\(|\)")
+_INNER: Final = ("jaxpr", "call_jaxpr")
+_LOOPS: Final = ("scan", "while", "cond")
+
+
+def step_of_jaxpr(
+    closed: Any,
+    variables: Iterable[int],
+    devices: Mapping[str, str],
+) -> StepGraph:
+    """The graph of a step.
+
+    Gradients are what JAX transposed. A loop is one operation of unknown size.
+
+    Args:
+        closed: The result of `jax.make_jaxpr(step)(...)`.
+        variables: Indices of trained arguments among its flat arguments.
+        devices: Scope of `jax.named_scope`, such as item, to its device today; "" for all others.
+    """
+    values, jaxpr = Values(), closed.jaxpr
+    trained = set(variables)
+    for place, argument in enumerate(jaxpr.invars):
+        role = VARIABLE if place in trained else INPUT
+        size = bytes_of(argument.aval)
+        operation = Operation(
+            f"argument {place}", "argument", role, bytes=size if role == VARIABLE else 0
+        )
+        values.make(operation, [], {argument: size})
+    for constant in jaxpr.constvars:
+        values.make(
+            Operation(str(constant), "constant", INPUT), [], {constant: bytes_of(constant.aval)}
+        )
+    _walk(values, jaxpr, "")
+    return placed(values.graph(), devices)
+
+
+def _walk(values: Values, jaxpr: Any, around: str) -> None:
+    for equation in jaxpr.eqns:
+        kind = equation.primitive.name
+        stack = "/".join(filter(None, (around, str(equation.source_info.name_stack))))
+        inner = next((equation.params[key] for key in _INNER if key in equation.params), None)
+        if inner is not None and kind not in _LOOPS:
+            plain = getattr(inner, "jaxpr", inner)
+            values.alias(plain.invars, equation.invars)
+            for constant in plain.constvars:
+                values.make(Operation(str(constant), "constant", INPUT), [], {constant: 0})
+            _walk(values, plain, stack)
+            values.alias(equation.outvars, plain.outvars)
+            continue
+        role = GRADIENT if "transpose(" in stack else FORWARD if "jvp(" in stack else UPDATE
+        operation = Operation(
+            f"{stack}/{kind} {len(values.operations)}",
+            *(kind, role, _AROUND.sub("", stack)),
+            flops=_flops_of_equation(equation),
+        )
+        values.make(operation, equation.invars, {v: bytes_of(v.aval) for v in equation.outvars})
+
+
+def _flops_of_equation(equation: Any) -> float | None:
+    """Two per multiply-add; None where it is not a matrix product or convolution."""
+    kind, params = equation.primitive.name, equation.params
+    if kind not in {"dot_general", "conv_general_dilated"}:
+        return None
+    left_shape, right_shape = (value.aval.shape for value in equation.invars[:2])
+    output_shape = equation.outvars[0].aval.shape
+    if kind == "dot_general":
+        (contracted, _), _ = params["dimension_numbers"]
+        return float(
+            2 * math.prod(output_shape) * math.prod(left_shape[axis] for axis in contracted)
+        )
+    outputs = right_shape[params["dimension_numbers"].rhs_spec[0]]
+    return float(2 * math.prod(output_shape) * math.prod(right_shape) / outputs)
 
 
 def step_of_export(joint: Any, devices: Mapping[str, str]) -> StepGraph:
@@ -50,7 +129,7 @@ def step_of_export(joint: Any, devices: Mapping[str, str]) -> StepGraph:
         kind = getattr(node.target, "__name__", str(node.target)).removesuffix(".default")
         operation = Operation(
             *(owners.get(node.name, node.name), kind, role, scopes[node]),
-            flops=_flops(node),
+            flops=_flops_of_node(node),
             bytes=variable_bytes,
         )
         values.make(operation, node.all_input_nodes, {node: size})
@@ -99,7 +178,7 @@ def _is_weight(node: Any, owners: Mapping[str, str]) -> bool:
     return node.name in owners
 
 
-def _flops(node: Any) -> float | None:
+def _flops_of_node(node: Any) -> float | None:
     """By PyTorch's own formulas; None for operations without one."""
     from torch.utils.flop_counter import flop_registry  # the caller has imported it
 
