@@ -11,6 +11,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 CORPUS = ROOT.parent / "shared" / "corpus"
+# Of programs that tests start, and of those that these start.
+PYTHONPATH = f"{ROOT}{os.pathsep}{ROOT / 'tests' / 'lean'}"
 PUBLISHED = ROOT / "sample_logs" / "nvprof" / "published"
 SINGLE, DUAL, EXAGGERATED = (
     str(PUBLISHED / f"{name}.txt") for name in ("single", "dual", "exaggerated")
@@ -26,7 +28,7 @@ def gpuprof(*arguments, cwd=ROOT, stdout=None, program=None, **environment):
     """
     words = [*map(str, arguments)]
     kept = {k: v for k, v in os.environ.items() if k not in {"COLUMNS", "NO_COLOR", "FORCE_COLOR"}}
-    names = kept | {"PYTHONPATH": str(ROOT)} | environment
+    names = kept | {"PYTHONPATH": PYTHONPATH} | environment
     if os.name != "posix" or any(name.startswith("PYTHON") for name in environment):
         return subprocess.run(
             [sys.executable, *([program] if program else ["-m", "gpuprof"]), *words],

@@ -4,12 +4,10 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from commands import gpuprof
+from commands import PYTHONPATH, gpuprof
 
-ROOT = Path(__file__).parent.parent
 needs_tensorflow = pytest.mark.tensorflow
 
 ONE_WINDOW = {"GPUPROF_WINDOW_SECONDS": "60"}
@@ -18,7 +16,7 @@ RECORD = ("record", "--recorder", "tensorflow", "-o")
 
 
 def _environment(**variables):
-    return os.environ | {"PYTHONPATH": str(ROOT)} | QUIET | variables
+    return os.environ | {"PYTHONPATH": PYTHONPATH} | QUIET | variables
 
 
 def run(*words, **variables):

@@ -13,7 +13,7 @@ PROGRAMS = HERE / "programs"
 # With the recorders of tests beside those of gpuprof.
 PLAIN_GPUPROF = HERE / "plain_gpuprof.py"
 GPUPROF = [sys.executable, str(PLAIN_GPUPROF)]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(HERE.parents[1])}
+ENVIRONMENT = {**os.environ, "PYTHONPATH": commands.PYTHONPATH}
 ENVIRONMENT.pop("PYTHONUNBUFFERED", None)
 
 

@@ -2,7 +2,8 @@ import json
 import re
 
 import pytest
-from tensorflow_recording import ROOT, needs_tensorflow, record, recorded, run
+from commands import PYTHONPATH, ROOT
+from tensorflow_recording import needs_tensorflow, record, recorded, run
 from utilisation import busy_share, by_nvml
 
 SCRIPT = ROOT / "scripts" / "data_parallel.py"
@@ -64,7 +65,7 @@ BATCHES = [
 @pytest.fixture(scope="module")
 def outcomes():
     words = (json.dumps(MACHINE), json.dumps([pair for *pair, _ in BATCHES]))
-    completed = run("-c", PROGRAM, *words, PYTHONPATH=f"{ROOT}:{SCRIPT.parent}")
+    completed = run("-c", PROGRAM, *words, PYTHONPATH=f"{PYTHONPATH}:{SCRIPT.parent}")
     assert completed.returncode == 0, completed.stderr
     return json.loads(completed.stdout)
 

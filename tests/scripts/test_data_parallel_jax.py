@@ -4,7 +4,8 @@ import json
 import re
 
 import pytest
-from tensorflow_recording import ROOT, run
+from commands import ROOT
+from tensorflow_recording import run
 
 SCRIPT = ROOT / "scripts" / "data_parallel_jax.py"
 # Samples, devices, and how many samples each device gets.

@@ -1,8 +1,8 @@
 import re
 
 import pytest
-from commands import gpuprof
-from tensorflow_recording import ROOT, manifest, needs_tensorflow, record, run
+from commands import PYTHONPATH, ROOT, gpuprof
+from tensorflow_recording import manifest, needs_tensorflow, record, run
 
 from gpuprof.analyses.placement import per_step, tensor_transfers
 from gpuprof.place.from_flow import step_of
@@ -171,7 +171,9 @@ print("gpuprof" in sys.modules)
 def printed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("absent")
     (folder / "gpuprof.py").write_text("raise ImportError", encoding="utf-8")
-    completed = run("-P", "-c", WITHOUT_GPUPROF, PYTHONPATH=f"{folder}:{SCRIPT.parent}")
+    completed = run(
+        "-P", "-c", WITHOUT_GPUPROF, PYTHONPATH=f"{folder}:{SCRIPT.parent}:{PYTHONPATH}"
+    )
     assert completed.returncode == 0, completed.stderr
     return completed.stdout.splitlines()
 

@@ -2,7 +2,8 @@ import csv
 import re
 
 import pytest
-from tensorflow_recording import ROOT, needs_tensorflow, run
+from commands import ROOT
+from tensorflow_recording import needs_tensorflow, run
 
 SCRIPT = ROOT / "scripts" / "rnn_batch_sweep.py"
 TRAINING = ROOT / "scripts" / "rnn_training.py"

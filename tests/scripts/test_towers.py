@@ -2,8 +2,9 @@ import re
 import shlex
 
 import pytest
+from commands import ROOT
 from pyarrow import parquet
-from tensorflow_recording import ROOT, manifest, needs_tensorflow, recorded, run
+from tensorflow_recording import manifest, needs_tensorflow, recorded, run
 
 from gpuprof.analyses.placement import per_step
 from gpuprof.base.manifest import PROGRAM_LOG
