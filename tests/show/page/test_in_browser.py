@@ -27,26 +27,40 @@ def hostile_page():
     return recording_page(hostile.recording())
 
 
+def open_at(browser, path, html=None, width=1280, scheme="light"):
+    """A page, by default one at 1280 pixels, which keeps all that it says and asks for."""
+    path.write_text(html or hostile_page(), encoding="utf-8")
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page.said, page.asked = [], []
+    page.on("console", lambda message: page.said.append(message.text))
+    page.on("pageerror", lambda error: page.said.append(str(error)))
+    page.on("request", lambda request: page.asked.append(request.url))
+    page.goto(path.as_uri())
+    if html is None:
+        page.wait_for_function("document.querySelectorAll('.plot canvas').length === 4")
+    return page
+
+
 @pytest.fixture
 def opened(browser, tmp_path):
-    """Opens a page, by default one at 1280 pixels, and keeps all that it says and asks for."""
+    """Opens a page as it is for this test alone."""
+    pages = []
 
-    def open_page(html=None, width=1280, scheme="light"):
-        path = tmp_path / "page.html"
-        path.write_text(html or hostile_page(), encoding="utf-8")
-        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        page.said, page.asked = [], []
-        page.on("console", lambda message: page.said.append(message.text))
-        page.on("pageerror", lambda error: page.said.append(str(error)))
-        page.on("request", lambda request: page.asked.append(request.url))
-        page.goto(path.as_uri())
-        if html is None:
-            page.wait_for_function("document.querySelectorAll('.plot canvas').length === 4")
-        return page
+    def open_page(*what, **how):
+        pages.append(open_at(browser, tmp_path / f"page{len(pages)}.html", *what, **how))
+        return pages[-1]
 
     yield open_page
-    for context in browser.contexts:
-        context.close()
+    for page in pages:
+        page.context.close()
+
+
+@pytest.fixture(scope="module")
+def shown(browser, tmp_path_factory):
+    """The page at 1280 pixels, for tests that need not find it as it opens; its width stays."""
+    page = open_at(browser, tmp_path_factory.mktemp("shown") / "page.html")
+    yield page
+    page.context.close()
 
 
 def barriers(page, *rules):
@@ -83,16 +97,14 @@ def test_it_opens_without_complaint_or_request(opened):
     assert page.evaluate("window.hacked") is None
 
 
-def test_it_works_from_the_scripts_that_its_policy_allows_and_no_other(opened):
-    page = opened()
-
-    page.evaluate(
+def test_it_works_from_the_scripts_that_its_policy_allows_and_no_other(shown):
+    shown.evaluate(
         "() => { const s = document.createElement('script'); s.textContent = 'window.hacked = 1';"
         " document.body.append(s); }"
     )
 
-    assert page.evaluate("window.hacked") is None
-    assert "Content Security Policy" in page.said[0]
+    assert shown.evaluate("window.hacked") is None
+    assert "Content Security Policy" in shown.said[0]
 
 
 def test_tables_sort_by_number_and_back(opened):
@@ -184,20 +196,20 @@ def test_a_typical_step_of_a_large_recording_can_be_seen_kernel_by_kernel(opened
 @pytest.mark.parametrize(
     ("key", "button"), [("+", "in"), ("-", "out"), ("ArrowRight", "right"), ("0", "all")]
 )
-def test_charts_move_by_key_and_by_button_alike(opened, key, button):
-    page = opened()
-    chart = page.locator("[data-chart=timeline]")
+def test_charts_move_by_key_and_by_button_alike(shown, key, button):
+    chart = shown.locator("[data-chart=timeline]")
     canvas = chart.locator("canvas")
 
     def after(action):
-        page.wait_for_timeout(80)
+        shown.wait_for_timeout(80)
         action()
-        page.wait_for_timeout(80)
+        shown.wait_for_timeout(80)
         return canvas.evaluate("(c) => c.toDataURL()")
 
+    chart.locator("[data-do=all]").click()
     chart.focus()
-    before = after(lambda: page.keyboard.press("+"))
-    by_key = after(lambda: page.keyboard.press(key))
+    before = after(lambda: shown.keyboard.press("+"))
+    by_key = after(lambda: shown.keyboard.press(key))
     chart.locator("[data-do=all]").click()
     again = after(lambda: chart.locator("[data-do=in]").click())
     by_button = after(lambda: chart.locator(f"[data-do={button}]").click())
@@ -207,29 +219,29 @@ def test_charts_move_by_key_and_by_button_alike(opened, key, button):
     assert by_key != before
 
 
-def test_dragging_over_a_chart_zooms_into_it(opened):
-    page = opened()
-    over = page.locator("[data-chart=timeline] .u-over")
-    canvas = page.locator("[data-chart=timeline] canvas")
+def test_dragging_over_a_chart_zooms_into_it(shown):
+    over = shown.locator("[data-chart=timeline] .u-over")
+    canvas = shown.locator("[data-chart=timeline] canvas")
+    shown.locator("[data-chart=timeline] [data-do=all]").click()
+    shown.wait_for_timeout(80)
     before = canvas.evaluate("(c) => c.toDataURL()")
     box = over.bounding_box()
 
-    page.mouse.move(box["x"] + 100, box["y"] + 20)
-    page.mouse.down()
-    page.mouse.move(box["x"] + 300, box["y"] + 20, steps=5)
-    page.mouse.up()
-    page.wait_for_timeout(80)
+    shown.mouse.move(box["x"] + 100, box["y"] + 20)
+    shown.mouse.down()
+    shown.mouse.move(box["x"] + 300, box["y"] + 20, steps=5)
+    shown.mouse.up()
+    shown.wait_for_timeout(80)
 
     assert canvas.evaluate("(c) => c.toDataURL()") != before
 
 
-def test_pointing_at_the_timeline_says_what_runs_there(opened):
-    page = opened()
-    over = page.locator("[data-chart=timeline] .u-over")
+def test_pointing_at_the_timeline_says_what_runs_there(shown):
+    shown.locator("[data-chart=timeline] [data-do=all]").click()
 
-    over.hover(position={"x": 3, "y": 5})
+    shown.locator("[data-chart=timeline] .u-over").hover(position={"x": 3, "y": 5})
 
-    readout = page.text_content("[data-chart=timeline] .readout")
+    readout = shown.text_content("[data-chart=timeline] .readout")
     assert readout.startswith("device 0, compute at ")
     assert "exposed for 60 ns" in readout
     assert readout.endswith("; true<0> (60 ns)")
@@ -318,23 +330,26 @@ def test_dark_is_asked_for_by_the_system_or_by_a_button(opened):
     assert light.get_attribute("#theme", "aria-pressed") == "true"
 
 
-@pytest.mark.parametrize("width", [400, 1280])
-def test_no_width_needs_sideways_scrolling(opened, width):
-    page = opened(width=width)
-
+def _needs_no_scrolling(page, width):
     assert width_needed(page) <= width
     assert page.locator("[data-chart=timeline] canvas").bounding_box()["width"] <= width
 
 
-def test_a_name_on_a_narrow_page_stands_nearer_to_its_own_bar(opened):
-    gaps = opened(width=400).evaluate("""() => {
+def test_a_wide_page_needs_no_sideways_scrolling(shown):
+    _needs_no_scrolling(shown, 1280)
+
+
+def test_a_narrow_page_needs_no_sideways_scrolling_and_names_stand_nearer_to_their_bars(opened):
+    page = opened(width=400)
+
+    _needs_no_scrolling(page, 400)
+    gaps = page.evaluate("""() => {
       const places = (what) => [...document.querySelectorAll(`.bar ${what}`)]
         .map((one) => one.getBoundingClientRect());
       const [names, tracks] = [places(".bar-name"), places(".bar-track")];
       return names.slice(1).map((name, n) => [tracks[n + 1].top - name.bottom,
         name.top - tracks[n].bottom]);
     }""")
-
     assert gaps
     assert all(gap < gap_between for gap, gap_between in gaps)
 
@@ -377,42 +392,39 @@ def test_paper_gets_all_tables_in_light(opened):
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
 
 
-def test_paper_cuts_no_chart_and_breaks_no_number(opened):
-    page = opened()
-    width = page.evaluate("document.querySelector('.plot canvas').clientWidth")
+def test_paper_cuts_no_chart_and_breaks_no_number(shown):
+    width = shown.evaluate("document.querySelector('.plot canvas').clientWidth")
 
-    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
-    page.emulate_media(media="print")
+    shown.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    shown.emulate_media(media="print")
 
-    canvases = page.eval_on_selector_all(
+    canvases = shown.eval_on_selector_all(
         ".plot canvas", "(all) => all.map((one) => one.getBoundingClientRect().width)"
     )
     assert max(canvases) <= 718  # pixels of A4 between its margins
-    breaks = page.eval_on_selector_all(
+    breaks = shown.eval_on_selector_all(
         "td.number", "(all) => all.map((one) => getComputedStyle(one).whiteSpace)"
     )
     assert {*breaks} == {"pre"}
-    page.emulate_media(media="screen")
-    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
-    assert page.evaluate("document.querySelector('.plot canvas').clientWidth") == width
+    shown.emulate_media(media="screen")
+    shown.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert shown.evaluate("document.querySelector('.plot canvas').clientWidth") == width
 
 
-def test_sizes_of_copies_are_ticked_in_powers_of_two(opened):
-    shown = opened().evaluate("[1, 1000, 4096, 3 * 2 ** 20].map(FORMATS.binary)")
+def test_sizes_of_copies_are_ticked_in_powers_of_two(shown):
+    ticks = shown.evaluate("[1, 1000, 4096, 3 * 2 ** 20].map(FORMATS.binary)")
 
-    assert shown == ["1 B", "1000 B", "4 KiB", "3 MiB"]
-
-
-def test_ticks_tell_the_next_one_from_the_last_however_deep_one_looks(opened):
-    page = opened()
-
-    assert page.evaluate("instants([0, 1e9, 2e9], 1e9)") == ["0 s", "1 s", "2 s"]
-    assert page.evaluate("instants([3.42200e9, 3.422005e9], 5e3)") == ["3.422000 s", "3.422005 s"]
-    assert page.evaluate("instant(1500, 1)") == "1.500 µs"
+    assert ticks == ["1 B", "1000 B", "4 KiB", "3 MiB"]
 
 
-def test_lines_of_eight_devices_differ_in_colour_or_dash(opened):
-    looks = opened().evaluate("[...Array(8).keys()].map((n) => JSON.stringify(lineLook(n)))")
+def test_ticks_tell_the_next_one_from_the_last_however_deep_one_looks(shown):
+    assert shown.evaluate("instants([0, 1e9, 2e9], 1e9)") == ["0 s", "1 s", "2 s"]
+    assert shown.evaluate("instants([3.42200e9, 3.422005e9], 5e3)") == ["3.422000 s", "3.422005 s"]
+    assert shown.evaluate("instant(1500, 1)") == "1.500 µs"
+
+
+def test_lines_of_eight_devices_differ_in_colour_or_dash(shown):
+    looks = shown.evaluate("[...Array(8).keys()].map((n) => JSON.stringify(lineLook(n)))")
 
     assert len({*looks}) == 8
 
