@@ -278,7 +278,7 @@ def test_parquet_and_dataframes_have_the_types_of_the_answer(tmp_path):
     table = pq.read_table(output)
     assert table.column("bytes").type == pa.int64()
     frame = report(STAGED).query(sql)
-    assert frame.to_dict("list") == table.to_pandas(types_mapper=pd.ArrowDtype).to_dict("list")
+    pd.testing.assert_frame_equal(frame, table.to_pandas(types_mapper=pd.ArrowDtype))
     assert sorted(frame["movement"]) == ["HtoD", "PtoP_staged"]
     with pytest.raises(UsageError, match="there is no column nonsense"):
         report(STAGED).query("SELECT nonsense FROM kernels")
