@@ -213,7 +213,7 @@ def test_json_is_decoded_in_one_module_alone():
 
 def test_no_module_asks_arrow_for_what_imports_pandas_in_its_older_versions():
     def asking(path: Path) -> set[str]:
-        names = {n.attr for n in MODULES[path] if isinstance(n, ast.Attribute)}
+        names = {n.attr for n in _nodes(path) if isinstance(n, ast.Attribute)}
         return names & {"empty_table", "to_pandas_dtype"}
 
     assert _broken(asking) == {}
