@@ -111,7 +111,7 @@ class Stretches:
         """The one that began first, or last, of those that are open at each instant: disjoint."""
         ordered = self.take(np.lexsort((-self.end_ns, self.start_ns)))
         borders = different(np.concatenate([ordered.start_ns, ordered.end_ns]))
-        place = open_at(ordered, borders, is_outermost=is_outermost)[:-1]
+        place = open_at(ordered.start_ns, ordered.end_ns, borders, is_outermost=is_outermost)[:-1]
         is_open = place != NO_RANGE
         times = borders[:-1][is_open], borders[1:][is_open]
         return Stretches(*times, ordered.label[place[is_open]])

@@ -8,7 +8,7 @@ which must count once.
 
 from collections import deque
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -99,30 +99,19 @@ def holding(ranges: Ranges, launched: Launches, *, is_outermost: bool = False) -
     for lane, rows in ranges.lanes.items():
         low, high = launched.bounds.get(lane, (0, 0))
         times = launched.launch_ns[low:high]
-        place = open_at(ranges.take(rows), times, is_outermost=is_outermost)
+        start, end = ranges.start_ns[rows], ranges.end_ns[rows]
+        place = open_at(start, end, times, is_outermost=is_outermost)
         chosen[low:high] = np.append(rows, NO_RANGE)[place]
     return chosen
 
 
-class RangesOfThread(Protocol):
-    """Ranges or calls of a thread, sorted by start, the outer one first of those at once."""
-
-    @property
-    def start_ns(self) -> Int64s:
-        """Start of each on the host."""
-
-    @property
-    def end_ns(self) -> Int64s:
-        """End of each on the host."""
-
-
-def open_at(ranges: RangesOfThread, times: Int64s, *, is_outermost: bool) -> Int64s:
+def open_at(start: Int64s, end: Int64s, times: Int64s, *, is_outermost: bool) -> Int64s:
     """Index of the range of a thread that is open at each ascending time, or `NO_RANGE`.
 
-    It is that which began first or last, of ranges that overlap in part: times that were rounded
-    may do so, and annotations that end in another order than that in which they began.
+    Ranges are sorted by start, the outer one first of those at once. It is that which began first
+    or last, of ranges that overlap in part: times that were rounded may do so, and annotations
+    that end in another order than that in which they began.
     """
-    start, end = ranges.start_ns, ranges.end_ns
     compiled = arrays.open_ranges(start, end, times, is_outermost=is_outermost)
     if compiled is not None:
         return compiled

@@ -142,7 +142,7 @@ def _ranges(profile: Profile, graph: Graph, items: Int64s) -> tuple[Int64s, list
             continue
         begun = on[np.argsort(calls.start_ns[items[on]], kind="stable")]
         started = calls.start_ns[items[begun]] - calls.clock.of(of.process)
-        opened = open_at(ranges.take(its), started, is_outermost=False)
+        opened = open_at(ranges.start_ns[its], ranges.end_ns[its], started, is_outermost=False)
         inside = opened >= 0
         number[begun[inside]] = of_label[ranges.label[its[opened[inside]]]]
     return number, texts
