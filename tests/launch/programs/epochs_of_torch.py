@@ -17,17 +17,17 @@ for number in range(4):
                 optimizer.zero_grad()
                 model(torch.ones(3, 10)).sum().backward()
                 optimizer.step()
+if "fork" in sys.argv:
+    child = os.fork()
+    if not child:
+        os._exit(3)
+    os.waitpid(child, 0)
 match sys.argv[1:]:
     case ["own", path]:
         with torch.profiler.profile() as own:
             model(torch.ones(3, 10))
         own.export_chrome_trace(path)
-    case ["signal", number]:
+    case ["signal", number, *_]:
         os.kill(os.getpid(), int(number))
         time.sleep(60)
-    case ["fork"]:
-        child = os.fork()
-        if not child:
-            os._exit(3)
-        os.waitpid(child, 0)
 sys.exit(7)
