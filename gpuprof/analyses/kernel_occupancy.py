@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.base.kernel_names import short_name
+from gpuprof.facts.hosts import device_rows
 from gpuprof.facts.numbers import ByNumber, sums_by_number
 from gpuprof.model.analysis import per_file, reads, summed
 from gpuprof.model.derived import UNKNOWN, known
@@ -172,8 +173,8 @@ def kernel_occupancy(profile: Profile) -> pa.Table:
 
 def occupancy_rows(profile: Profile, names: Container[str] | None = None) -> list[Row]:
     """The rows of `kernel_occupancy` of kernels of some names; None for all."""
-    recording, models = profile.unrestricted, dict[int, set[tuple[str | None, int | None]]]()
-    for row in recording.table("devices").to_pylist() if recording.has("devices") else ():
+    models: dict[int, set[tuple[str | None, int | None]]] = {}
+    for row in device_rows(profile):
         # Of AMD's GPUs, tools write the number of the architecture in its place.
         is_other = "AMD" in (row["name"] or "")
         model = (None if is_other else row["compute_capability"], row["multiprocessors"])

@@ -5,7 +5,7 @@ Hosts are named only where recordings of several hosts are read together.
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from gpuprof.base.units import capital, listed
 from gpuprof.model.profile import Profile, once_per_recording
@@ -65,6 +65,12 @@ class DeviceNames(NamedTuple):
 NO_NAMES: Final = DeviceNames({}, {}, {})
 
 
+@once_per_recording
+def device_rows(profile: Profile) -> tuple[Mapping[str, Any], ...]:
+    """The rows of the recording's devices, columns as in `DEVICES`; none where it lists none."""
+    return tuple(profile.table("devices").to_pylist()) if profile.has("devices") else ()
+
+
 def device_name(device: int | None) -> str:
     """A device in a sentence, by its number."""
     return "an unknown device" if device is None else f"device {device}"
@@ -77,9 +83,7 @@ def _on(host: str | None) -> str:
 @once_per_recording
 def names_of(profile: Profile) -> DeviceNames:
     """What people know the devices of a recording by."""
-    if not profile.has("devices"):
-        return NO_NAMES
-    rows = profile.table("devices").to_pylist()
+    rows = device_rows(profile)
     ranks = {row["device_id"]: row["rank"] for row in rows if row["rank"] is not None}
     names_of_files = {
         row["device_id"]: f"device {row['own_device_id']} of {row['file']}"

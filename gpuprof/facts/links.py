@@ -20,6 +20,7 @@ import re
 from typing import Final, NamedTuple
 
 from gpuprof.base.cuda import pcie_bytes_per_s
+from gpuprof.facts.hosts import device_rows
 from gpuprof.model.derived import HOST
 from gpuprof.model.profile import Profile, once_per_profile
 
@@ -60,7 +61,7 @@ def links(profile: Profile) -> Links:
             by_ends[row["device_id"], peer] = by_ends[peer, row["device_id"]] = link
         return by_ends
     # Of the others, devices' names tell the link to the host.
-    for row in recording.table("devices").to_pylist() if recording.has("devices") else ():
+    for row in device_rows(profile):
         name, capability = row["name"] or "", float(row["compute_capability"] or 0)
         if "GH200" in name:
             link = RecordedLink(*_C2C)
@@ -103,8 +104,8 @@ def link_of_collectives(profile: Profile, device_id: int | None) -> RecordedLink
         lanes = [link for (src, dst), link in by_ends.items() if src == device_id and dst != HOST]
         if lanes:
             return RecordedLink("NVLink", sum(link.bytes_per_s or 0 for link in lanes) or None)
-    elif profile.unrestricted.has("devices"):
-        for row in profile.unrestricted.table("devices").to_pylist():
+    else:
+        for row in device_rows(profile):
             if row["device_id"] == device_id:
                 peaks = (
                     of for board, of in _NVLINKS.items() if re.search(board, row["name"] or "")

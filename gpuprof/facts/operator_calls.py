@@ -18,6 +18,7 @@ import numpy as np
 
 from gpuprof.base import json_input
 from gpuprof.base.gpu_models import GpuModel, gpu_of_device
+from gpuprof.facts.hosts import device_rows
 from gpuprof.facts.launches import launches
 from gpuprof.facts.numbers import Numbers
 from gpuprof.facts.nvtx import RANGE_READS, operations_of
@@ -327,10 +328,8 @@ def _is_product(profile: Profile) -> Numbers:
 
 def gpu_models(profile: Profile) -> dict[int, GpuModel]:
     """The kind of each GPU that is known."""
-    recording = profile.unrestricted
-    rows = recording.table("devices").to_pylist() if recording.has("devices") else ()
     kinds = {
         row["device_id"]: gpu_of_device(row["name"] or "", row["total_memory_bytes"])
-        for row in rows
+        for row in device_rows(profile)
     }
     return {device: gpu for device, gpu in kinds.items() if gpu is not None}

@@ -270,12 +270,14 @@ def _kernels_by_step(
     def counted(series: StepWindows) -> tuple[Int64s, Int64s]:
         number = max(1, min(numbers, _MOST_COUNTS // len(series.start_ns)))
         different_numbers = distinct(different_names % number)
+        place = np.zeros(number, np.int64)
+        place[different_numbers] = np.arange(len(different_numbers))
         counts = np.zeros(len(series.start_ns) * len(different_numbers), np.int64)
         for of_device in (on_device.get(of, np.empty(0, np.int64)) for of in series.devices):
             for rows in (of_device[piece] for piece in pieces(len(of_device))):
                 step = np.searchsorted(series.start_ns, start[rows], side="right") - 1
                 is_inside = (step >= 0) & (start[rows] < series.end_ns[step])
-                column = np.searchsorted(different_numbers, name[rows[is_inside]] % number)
+                column = place[name[rows[is_inside]] % number]
                 np.add.at(counts, step[is_inside] * len(different_numbers) + column, 1)
         return different_numbers, counts.reshape(len(series.start_ns), len(different_numbers))
 

@@ -13,6 +13,7 @@ from gpuprof.base.kernel_names import short_name, short_names
 from gpuprof.base.short_texts import LONGEST_IN_WORDS, shortened
 from gpuprof.base.statistics import median
 from gpuprof.base.units import counted, say_bytes, say_ns, say_share
+from gpuprof.facts.hosts import device_rows
 from gpuprof.facts.kernel_kinds import (
     ATTENTION_READS,
     COPY,
@@ -181,9 +182,7 @@ def of_scope(scope: Scope) -> Iterator[Finding]:
     yield from _of_kind(scope, LAYOUT, _LAYOUT)
     yield from _attention(scope)
     yield from [*_elementwise(scope)] or _of_kind(scope, COPY, _COPY)
-    recorded = scope.profile.unrestricted
-    capabilities = _capabilities(recorded) if recorded.has("devices") else {}
-    capability = capabilities.get(scope.device.device_id, 0)
+    capability = _capabilities(scope.profile).get(scope.device.device_id, 0)
     if capability >= _VOLTA:
         yield from _of_kind(
             scope, PLAIN_PRODUCT, _PLAIN_TF32 if capability >= _AMPERE else _PLAIN_AMP
@@ -209,7 +208,7 @@ def _small_kernels(scope: Scope) -> Iterator[Finding]:
     of_steps = [*map(slice, first.tolist(), last.tolist())]
     rows: Sequence[Any] = of_steps if order is None else [order[some] for some in of_steps]
     durations = np.concatenate(
-        [duration_ns[some][device[some] == scope.device.number] for some in rows]
+        [duration_ns[some].compress(device[some] == scope.device.number) for some in rows]
     ).astype(np.int64)
     is_many = len(durations) * len(scope.start_ns) >= _MANY * len(steps)
     if not is_many or median(durations) >= _SMALL_NS:
@@ -377,7 +376,7 @@ def _of_kind(scope: Scope, kind: str, words: _Words) -> Iterator[Finding]:
 def _capabilities(profile: Profile) -> Mapping[int | None, float]:
     """The compute capability of each device, or the least that its name tells; 0 for none known."""
     least: dict[int | None, float] = {}
-    for row in profile.table("devices").to_pylist():
+    for row in device_rows(profile):
         name, capability = row["name"] or "", 0.0
         if row["compute_capability"] is not None:
             major, _, minor = row["compute_capability"].partition(".")

@@ -174,11 +174,11 @@ def usual_of(steps: Int64s) -> int:
     The median over the steps, or the mean without the longest twentieth where that is more:
     some costs come with every other step, and a single step's tell nothing of the others.
     """
-    ordered = np.sort(steps)
+    ordered = np.sort(steps).tolist()
     usual = ordered[: len(ordered) - -(-len(ordered) // 20)] if len(ordered) > 1 else ordered
     # NumPy's median and mean take ten times as long for as few steps as most recordings have.
     middle = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
-    return int(max(sum(map(int, middle)) / 2, int(usual.sum()) / len(usual)))
+    return int(max(sum(middle) / 2, sum(usual) / len(usual)))
 
 
 def span_of(profile: Profile, device: DeviceTimeline) -> Scope:

@@ -207,10 +207,11 @@ def _alone(profile: Profile) -> dict[int | None, dict[str, Intervals]]:
     alone: dict[int | None, dict[str, Intervals]] = {}
     lengths = dict.fromkeys(kernels, 0)
     for device, busy in busy_by_device(parts, no_name + 1).items():
+        kinds = busy.kinds
         for name, number in place.items():
-            times = busy.kinds.get(number, NOTHING)
+            times = kinds.get(number, NOTHING)
             lengths[name] += times.length
-            beside = together([t for kind, t in busy.kinds.items() if kind != number])
+            beside = together([t for kind, t in kinds.items() if kind != number])
             alone.setdefault(device, {})[name] = difference(times, beside)
     # Where calls of a kernel run side by side, they share the GPU.
     are_apart = {name for name, (*_, ns) in kernels.items() if lengths[name] >= _NEARLY_ALL * ns}

@@ -19,6 +19,7 @@ from gpuprof.base.statistics import median
 from gpuprof.base.units import counted, say_bytes, say_ns
 from gpuprof.facts.activity_sums import SUM_READS, summed_up
 from gpuprof.facts.copies import end_name, sums_of, transfer_rows
+from gpuprof.facts.hosts import device_rows
 from gpuprof.facts.kernel_kinds import is_initial, may_initialise
 from gpuprof.facts.launches import LAUNCH_READS, first_calls, launches, lost_threads
 from gpuprof.facts.numbers import NOT_FOUND, Numbers, first_of, groups, read_columns
@@ -54,6 +55,7 @@ _KERNELS_FAR_APART: Final = 100
 _LEAST_LAUNCHES: Final = 10
 _LEAST_SHARE: Final = 0.05
 _NEVER: Final = 1 << 62
+_LAUNCHES_AT_ONCE: Final = 1 << 14
 # Kernels that fill tensors with initial values take so much of all kernels' time where a
 # recording is of nothing else.
 _INITIAL_SHARE: Final = 0.1
@@ -213,8 +215,7 @@ def _without_training(profile: Profile, devices: Sequence[DeviceTimeline]) -> st
     if not total_ns or initial_ns < _INITIAL_SHARE * total_ns or not working:
         return None
     numbers = {device.device_id for device in timelines(profile)}
-    if recorded.has("devices"):
-        numbers |= {*recorded.table("devices")["device_id"].to_pylist()}
+    numbers |= {row["device_id"] for row in device_rows(profile)}
     count, idle = counted(len(numbers), "device", "devices"), len(numbers) - working
     return f"; {idle} of {count} ran no kernel" if idle else ""
 
@@ -390,10 +391,10 @@ def _without_kernels(profile: Profile) -> tuple[int, int]:
 
 
 def _launched_until(profile: Profile, thread: tuple[int, int], last_ns: int) -> Numbers:
-    """When the calls of a thread began that launched anything, up to this instant."""
+    """When the calls of a thread began that launched anything, up to this instant or later."""
     times = launches(profile).launch_ns
     low, high = launches(profile).bounds.get(thread, (0, 0))
-    began = range(low, high)
+    began = range(low, high, _LAUNCHES_AT_ONCE)
     # Of millions few are read: they are widened piece by piece.
-    high = low + bisect_right(began, last_ns, key=lambda at: int(times[at : at + 1][0]))
-    return times[low:high]
+    count = bisect_right(began, last_ns, key=lambda at: int(times[at : at + 1][0]))
+    return times[low : min(low + count * _LAUNCHES_AT_ONCE, high)]
