@@ -23,6 +23,7 @@ _NEWEST: Final = (
     "intersection_of",
     "report_texts",
     "scan_rows",
+    "unions_of_keys",
     "walk_back",
 )
 
@@ -63,19 +64,11 @@ class IntegerArray(ctypes.Structure):
         return argument
 
 
-class IntervalArrays(ctypes.Structure):
-    """Starts and ends that a function makes; as in ``arrays.h``."""
-
-    _fields_ = (("start", c_void_p), ("end", c_void_p), ("count", c_size_t))
-
-
-_MADE_SET: Final = ctypes.POINTER(IntervalArrays)
 # Addresses of starts and of ends, and how many intervals: numbers take less time than structures.
 _SET: Final = (c_void_p, c_void_p, c_size_t)
 # What functions take, other than statuses and numbers that fit an int.
 _ARGUMENTS: Final[Mapping[str, tuple[Any, ...]]] = {
-    "unions_by_key": (IntegerArray, IntegerArray, IntegerArray, c_size_t, ValueArray, _MADE_SET),
-    "release_intervals": (_MADE_SET,),
+    "unions_of_keys": (*[IntegerArray] * 3, c_size_t, *[ValueArray] * 2),
     "difference_of": (*_SET, *_SET, c_int64, c_void_p, c_size_t),
     **dict.fromkeys(("intersection_of", "union_of"), (*_SET, *_SET, c_void_p, c_size_t)),
     "covered_before": (*_SET, c_void_p),

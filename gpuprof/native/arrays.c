@@ -11,9 +11,9 @@ typedef struct {
     bool is_open;
 } Open;
 
-/* One sweep that counts the intervals of each key (made is NULL), or writes them. */
+/* One sweep that counts the intervals of each key (made has no room), or writes them. */
 static ArraysStatus sweep(Integers start, Integers duration, Integers key, size_t keys, Open *open,
-                          int64_t *next, Intervals *made) {
+                          int64_t *next, Intervals made) {
     int64_t before = INT64_MIN;
     memset(open, 0, keys * sizeof *open);
     for (size_t i = 0; i < start.count; i++) {
@@ -28,17 +28,17 @@ static ArraysStatus sweep(Integers start, Integers duration, Integers key, size_
             if (end > now->end) now->end = end;
             continue;
         }
-        if (now->is_open && made) {
-            made->start[next[k]] = now->start;
-            made->end[next[k]] = now->end;
+        if (now->is_open && made.start) {
+            made.start[next[k]] = now->start;
+            made.end[next[k]] = now->end;
         }
         next[k] += now->is_open;
         *now = (Open){first, end, true};
     }
     for (size_t k = 0; k < keys; k++) {
-        if (open[k].is_open && made) {
-            made->start[next[k]] = open[k].start;
-            made->end[next[k]] = open[k].end;
+        if (open[k].is_open && made.start) {
+            made.start[next[k]] = open[k].start;
+            made.end[next[k]] = open[k].end;
         }
         next[k] += open[k].is_open;
     }
@@ -46,41 +46,28 @@ static ArraysStatus sweep(Integers start, Integers duration, Integers key, size_
 }
 
 static ArraysStatus sweep_twice(Integers start, Integers duration, Integers key, size_t keys,
-                                Open *open, int64_t *next, int64_t *bounds, Intervals *made) {
+                                Open *open, int64_t *next, int64_t *bounds, int64_t *made) {
     memset(next, 0, keys * sizeof *next);
-    ArraysStatus status = sweep(start, duration, key, keys, open, next, NULL);
+    ArraysStatus status = sweep(start, duration, key, keys, open, next, (Intervals){0});
     if (status) return status;
     bounds[0] = 0;
     for (size_t k = 0; k < keys; k++) {
         bounds[k + 1] = bounds[k] + next[k];
         next[k] = bounds[k];
     }
-    made->count = (size_t)bounds[keys];
-    made->start = malloc((made->count * 2 + 1) * sizeof *made->start);
-    if (!made->start) return ARRAYS_NO_MEMORY;
-    made->end = made->start + made->count;
-    return sweep(start, duration, key, keys, open, next, made);
+    Intervals all = {made, made + start.count, start.count};
+    return sweep(start, duration, key, keys, open, next, all);
 }
 
-ArraysStatus unions_by_key(Integers start, Integers duration, Integers key, size_t keys,
-                           int64_t *bounds, Intervals *made) {
+ArraysStatus unions_of_keys(Integers start, Integers duration, Integers key, size_t keys,
+                            int64_t *bounds, int64_t *made) {
     Open *open = malloc((keys + 1) * sizeof *open);
     int64_t *next = malloc((keys + 1) * sizeof *next);
-    *made = (Intervals){0};
     ArraysStatus status = ARRAYS_NO_MEMORY;
     if (open && next) status = sweep_twice(start, duration, key, keys, open, next, bounds, made);
     free(open);
     free(next);
-    if (status) {
-        free(made->start);
-        made->start = NULL;
-    }
     return status;
-}
-
-void release_intervals(Intervals *made) {
-    free(made->start); /* holds both arrays */
-    *made = (Intervals){0};
 }
 
 /* Adds [start, end) to a set with room for so many; false where there is none. */

@@ -28,7 +28,7 @@ static inline int64_t at(Integers integers, size_t i) {
     }
 }
 
-/* Sorted, disjoint intervals [start, end), of several sets one after another. */
+/* Sorted, disjoint intervals [start, end). */
 typedef struct {
     int64_t *start;
     int64_t *end;
@@ -38,12 +38,10 @@ typedef struct {
 /* The union of the intervals of each key, of rows sorted by start.
  *
  * `bounds` has `keys + 1` places: the set of key k begins at bounds[k] and ends at bounds[k + 1].
- * The caller gives `made` to `release_intervals`.
+ * From `made` on there is room for as many starts as there are rows, then for as many ends.
  */
-ArraysStatus unions_by_key(Integers start, Integers duration, Integers key, size_t keys,
-                           int64_t *bounds, Intervals *made);
-
-void release_intervals(Intervals *made);
+ArraysStatus unions_of_keys(Integers start, Integers duration, Integers key, size_t keys,
+                            int64_t *bounds, int64_t *made);
 
 /* Parameters: a set of sorted, disjoint intervals. */
 #define SET(name) \

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from gpuprof.native import IntervalArrays, address, library
+from gpuprof.native import address, library
 
 Int64s = npt.NDArray[np.int64]
 # Signed ones.
@@ -45,14 +45,16 @@ def unions_by_key(
         keys: How many keys there are.
 
     Returns:
-        Where the intervals of each key begin, and where the last ones end; starts; ends.
+        Where the intervals of each key begin, and where the last ones end; starts and ends, behind
+        which there is room.
     """
-    functions, bounds, merged = library(), np.empty(keys + 1, np.int64), IntervalArrays()
-    if functions is None or functions.unions_by_key(start, duration, key, keys, bounds, merged):
+    functions, bounds = library(), np.empty(keys + 1, np.int64)
+    times = np.empty((2, len(start)), np.int64)
+    if functions is None or functions.unions_of_keys(start, duration, key, keys, bounds, times):
         return None
-    union = bounds, _copied(merged.start, merged.count), _copied(merged.end, merged.count)
-    functions.release_intervals(merged)
-    return union
+    if 2 * bounds[-1] < len(start):  # as in _swept
+        times = times[:, : bounds[-1]].copy()
+    return bounds, times[0], times[1]
 
 
 def placed(start: Int64s, end: Int64s) -> Placed:
@@ -247,10 +249,3 @@ def grouped(parts: Sequence[tuple[Integers, Integers]], counts: Int64s) -> Any:
             all_values, groups = map(np.concatenate, zip(*parts, strict=True))
             return all_values[np.argsort(groups, kind="stable")]
     return gathered
-
-
-def _copied(address: int, count: int) -> Int64s:
-    if not count:
-        return np.empty(0, np.int64)
-    values = ctypes.cast(address, ctypes.POINTER(ctypes.c_int64))
-    return np.ctypeslib.as_array(values, (count,)).copy()

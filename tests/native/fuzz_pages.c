@@ -35,9 +35,10 @@ static Integers integers_of(const Column *column, size_t rows) {
 /* Unions, differences and groups of whatever was decoded. */
 static void use(const Column *columns, size_t rows) {
     int64_t bounds[129], next[128];
-    Intervals made;
+    int64_t *times = malloc((2 * rows + 1) * sizeof *times);
     Integers group = integers_of(&columns[2], rows), values = integers_of(&columns[1], rows);
-    if (!unions_by_key(integers_of(&columns[0], rows), values, group, 128, bounds, &made)) {
+    if (!unions_of_keys(integers_of(&columns[0], rows), values, group, 128, bounds, times)) {
+        Intervals made = {times, times + rows, (size_t)bounds[128]};
         size_t half = made.count / 2, rest = made.count - half;
         const int64_t *later = made.start + half, *later_end = made.end + half;
         int64_t *room = malloc((2 * made.count + 1) * sizeof *room);
@@ -50,8 +51,8 @@ static void use(const Column *columns, size_t rows) {
         covered_within(made.start, made.end, half, room, made.start, made.end, made.count, covered);
         free(covered);
         free(room);
-        release_intervals(&made);
     }
+    free(times);
     int64_t *gathered = malloc((rows + 1) * sizeof *gathered);
     for (size_t i = 0; i < 128; i++) next[i] = (int64_t)(i % 3) - (int64_t)(i % 5 == 4);
     (void)gather_groups(values, group, 128, next, (Integers){gathered, values.width, rows});
