@@ -1,5 +1,6 @@
 """Integers, and pairs of them as of process and correlation id: where each is among others."""
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -46,6 +47,14 @@ def places_in(ordered: Numbers, values: Numbers) -> Numbers:
         return np.full(len(values), NOT_FOUND)
     place = np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)
     return np.where(ordered[place] == values, place, NOT_FOUND)
+
+
+def is_any_of(values: Numbers, few: Iterable[int]) -> npt.NDArray[np.bool_]:
+    """Whether each value is one of a few: `np.isin` takes ten times as long."""
+    is_one = np.zeros(len(values), bool)
+    for one in few:
+        is_one |= values == one
+    return is_one
 
 
 def changes(*columns: Numbers) -> Int64s:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from gpuprof.base import cuda
 from gpuprof.model import borders
 from gpuprof.model.derived import UNKNOWN
-from gpuprof.model.pairs import pair_places
+from gpuprof.model.pairs import is_any_of, pair_places
 from gpuprof.model.table import Computed, Flags, Part, Stored, read_for
 from gpuprof.model.words import Names
 from gpuprof.readers.nsys import export_schema
@@ -214,7 +214,9 @@ def as_computed(column: Computed | str | None) -> Computed:
 
 def without(column: str, *absent: int) -> Computed:
     """A column, null where it is a number that stands for none."""
-    return Computed((column,), lambda numbers: np.where(np.isin(numbers, absent), UNKNOWN, numbers))
+    return Computed(
+        (column,), lambda numbers: np.where(is_any_of(numbers, absent), UNKNOWN, numbers)
+    )
 
 
 # Where no node of a graph is known, nsys writes 0.

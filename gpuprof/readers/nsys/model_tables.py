@@ -14,7 +14,7 @@ import numpy as np
 
 from gpuprof.base.cuda import SYNC_KINDS
 from gpuprof.model.derived import UNKNOWN
-from gpuprof.model.pairs import pair_places
+from gpuprof.model.pairs import is_any_of, pair_places
 from gpuprof.model.schema import BY_NAME
 from gpuprof.model.table import Computed, Flags, Part, Table, constant, translated
 from gpuprof.model.words import UNNAMED, ByNumber, Names, Values, Words
@@ -165,7 +165,7 @@ def nvtx_ranges(of: Export) -> Part:
         "domain": texts.domain(),
         "range_kind": translated("eventType", _RANGE_KINDS),
     }
-    is_range = Computed(("eventType",), lambda kind: np.isin(kind, [*_RANGE_KINDS]))
+    is_range = Computed(("eventType",), lambda kind: is_any_of(kind, _RANGE_KINDS))
     return part(of, NVTX, columns, *timed(of, NVTX), is_range)
 
 
@@ -260,7 +260,7 @@ def memory_events(of: Export) -> Part:
     releases = [n for n, name in operations if name.endswith("_DEALLOCATION")] or _RELEASE
 
     def signed_bytes(size: Numbers, operation: Numbers) -> Numbers:
-        return np.where(np.isin(operation, releases), -size, size)
+        return np.where(is_any_of(operation, releases), -size, size)
 
     # Memory of the host is of no device.
     device = as_computed(in_machine(of, MEMORY_USAGE, "deviceId"))
@@ -268,7 +268,7 @@ def memory_events(of: Export) -> Part:
 
     def device_of(kind: Numbers, *columns: Numbers) -> Numbers:
         numbers = device.make(*columns) if device.make else columns[0]
-        return np.where(np.isin(kind, host_kinds), UNKNOWN, numbers)
+        return np.where(is_any_of(kind, host_kinds), UNKNOWN, numbers)
 
     has_kinds = of.has(MEMORY_USAGE, "memKind")
     columns: Columns = {

@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.pairs import is_any_of
 from gpuprof.model.table import Computed, Flags, Part, translated
 from gpuprof.readers.nsys.columns import (
     GRAPH_NODE,
@@ -37,11 +38,11 @@ def memcpys(of: Export) -> Part:
 
     def path(kind: Numbers, *ends: Numbers) -> Numbers:
         # Of peer copies: that they went directly.
-        is_direct = np.isin(kind, peer)
+        is_direct = is_any_of(kind, peer)
         if ends:
             read, written = ends
             is_known = (read != UNKNOWN) & (written != UNKNOWN)
-            is_direct |= np.isin(kind, on_device) & is_known & (read != written)
+            is_direct |= is_any_of(kind, on_device) & is_known & (read != written)
         return is_direct.astype(np.int8)
 
     columns: Columns = {
@@ -78,7 +79,7 @@ def copy_end(of: Export, recorded: str | None, letter: int) -> Computed | str | 
         return recorded
 
     def make(kind: Numbers, ran_on: Numbers, *ends: Numbers) -> Numbers:
-        is_one_device = np.isin(kind, kinds_on_device)
+        is_one_device = is_any_of(kind, kinds_on_device)
         if not ends:
             return np.where(is_one_device, ran_on, UNKNOWN)
         return np.where((ends[0] == UNKNOWN) & is_one_device, ran_on, ends[0])
@@ -103,7 +104,7 @@ def with_staged(of: Export, columns: Columns) -> tuple[Columns, Callable[[], boo
     def may_be_staged() -> bool:
         return any(
             np.logical_and.reduce([
-                np.isin(column.filled, numbers)
+                is_any_of(column.filled, numbers)
                 for column, numbers in zip(piece, kinds.values(), strict=True)
             ]).any()
             for piece in of.stored(MEMCPY).pieces([*kinds])
@@ -161,7 +162,7 @@ class _Staged:
         process = columns[7] if len(columns) > len(_OF_HALVES) else np.zeros(len(kind), np.int64)
         ends = np.full((2, len(kind)), UNKNOWN, np.int64)
         of = dict(zip(("copyKind", "srcKind", "dstKind"), (kind, src_kind, dst_kind), strict=True))
-        is_half = np.logical_and.reduce([np.isin(of[c], n) for c, n in self._kinds.items()])
+        is_half = np.logical_and.reduce([is_any_of(of[c], n) for c, n in self._kinds.items()])
         rows = np.flatnonzero(is_half & (correlation != UNKNOWN))
         if not len(rows):
             return ends[0], ends[1]
@@ -172,7 +173,7 @@ class _Staged:
         is_first[1:] = np.logical_or.reduce([k[order][1:] != k[order][:-1] for k in keys])
         group, groups = np.cumsum(is_first) - 1, int(is_first.sum())
         least, most = np.iinfo(np.int64).min, np.iinfo(np.int64).max
-        out, back = (np.isin(kind[rows], kinds) for kinds in (self._to_host, self._from_host))
+        out, back = (is_any_of(kind[rows], kinds) for kinds in (self._to_host, self._from_host))
 
         def of_group(side: Flags, values: Numbers, how: np.ufunc, start_with: int) -> Numbers:
             extremes = np.full(groups, start_with, np.int64)

@@ -19,6 +19,7 @@ from gpuprof.base import kernel_names
 from gpuprof.base.cuda import CUPTI_MEMORY_KINDS, MEMCPY_KINDS
 from gpuprof.model import schema
 from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.pairs import is_any_of
 from gpuprof.model.table import Computed, Flags, Part, translated
 from gpuprof.model.words import ByNumber
 from gpuprof.readers.nsys.columns import Columns, Export, columns_at_once, part, without
@@ -239,7 +240,7 @@ def migrations(database: Database, table: str) -> Part:
         "dst_device_id": _of_counters("dstId", (to_device, between), UNKNOWN),
         "process_id": database.counter_process,
     }
-    is_move = Computed(("counterKind",), lambda kind: np.isin(kind, [*MIGRATION_KINDS]))
+    is_move = Computed(("counterKind",), lambda kind: is_any_of(kind, MIGRATION_KINDS))
     return part(database.tables, table, columns, IS_TIMED, is_move)
 
 
@@ -247,7 +248,7 @@ def _of_counters(column: str, kinds: tuple[int, ...], otherwise: int) -> Compute
     """A column of unified memory's counters, where they are of some kinds."""
 
     def make(kind: Numbers, numbers: Numbers) -> Numbers:
-        return np.where(np.isin(kind, kinds), numbers, otherwise)
+        return np.where(is_any_of(kind, kinds), numbers, otherwise)
 
     return Computed(("counterKind", column), make)
 
@@ -261,7 +262,7 @@ def page_faults(database: Database, table: str) -> Part:
 
     def is_fault(kind: Numbers, start: Numbers, ends: Numbers) -> Flags:
         flags: Flags = (kind != of_gpu) | are_timed(start, ends)
-        flags &= np.isin(kind, [*_FAULT_KINDS]) & (start > 0)
+        flags &= is_any_of(kind, _FAULT_KINDS) & (start > 0)
         return flags
 
     counted = ("counterKind", "start", "end")

@@ -22,6 +22,7 @@ from gpuprof.base.units import NS_PER_S, counted
 from gpuprof.model import borders, schema
 from gpuprof.model.derived import KERNELS_RERUN, UNKNOWN
 from gpuprof.model.origin import Origin
+from gpuprof.model.pairs import is_any_of
 from gpuprof.model.profile import Profile, Source
 from gpuprof.model.spilling import KeptColumns, Kinds
 from gpuprof.model.table import Part, Stored, Table, in_memory
@@ -199,7 +200,7 @@ def _count(file: SqliteFile, table: str) -> _Count:
         start = columns[names[0]]
         is_timed = are_timed(start, columns.get("end", start))
         if table == MIGRATION:
-            is_timed = is_timed[has_end := ~np.isin(columns["counterKind"], _WITHOUT_END)]
+            is_timed = is_timed[has_end := ~is_any_of(columns["counterKind"], _WITHOUT_END)]
             start = start[has_end]
         rows, timed = rows + len(is_timed), timed + int(np.count_nonzero(is_timed))
         first += [int(start[is_timed].min())] if is_timed.any() else []

@@ -13,7 +13,7 @@ import pyarrow as pa
 from gpuprof.base.cuda import SYNC_KINDS
 from gpuprof.model import schema
 from gpuprof.model.derived import UNKNOWN
-from gpuprof.model.pairs import NOT_FOUND
+from gpuprof.model.pairs import NOT_FOUND, is_any_of
 from gpuprof.model.table import Computed, Part, Table, constant, joined, translated
 from gpuprof.model.words import ByNumber, Values, Words, narrowed
 from gpuprof.readers.nsys.columns import Columns, part, without
@@ -102,7 +102,7 @@ def synchronizations(database: Database, table: str) -> Part:
     for number, name in enumerate(("src_device_id", "src_stream_id")):
 
         def latest(events: Numbers, calls: Numbers, number: int = number) -> Numbers:
-            event_ids = np.where(np.isin(events, _NONE), UNKNOWN, events)
+            event_ids = np.where(is_any_of(events, _NONE), UNKNOWN, events)
             return records().latest(number, np.zeros(len(events), np.int8), event_ids, calls)
 
         columns[name] = Computed(("cudaEventId", "correlationId"), latest)
