@@ -45,15 +45,14 @@ def quantiles_of_rows(
     values: npt.NDArray[np.integer[Any]], *shares: float
 ) -> list[npt.NDArray[np.float64]]:
     """The same of each row of a table, as `np.quantile` has them along the last axis."""
-    ordered, all_quantiles = np.sort(values, axis=-1), []
-    for share in shares:
-        place, part = divmod((ordered.shape[-1] - 1) * share, 1)
-        low, high = (
-            ordered[..., int(place)],
-            ordered[..., min(int(place) + 1, values.shape[-1] - 1)],
-        )
-        all_quantiles.append(_between(low, high, part))
-    return all_quantiles
+    last = values.shape[-1] - 1
+    at = [(int(last * share), min(int(last * share) + 1, last)) for share in shares]
+    # To sort whole rows takes four times as long.
+    ordered = np.partition(values, sorted({place for places in at for place in places}), axis=-1)
+    return [
+        _between(ordered[..., low], ordered[..., high], last * share % 1)
+        for share, (low, high) in zip(shares, at, strict=True)
+    ]
 
 
 def _between(low: Any, high: Any, part: float) -> Any:

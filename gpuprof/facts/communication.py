@@ -9,7 +9,15 @@ import numpy as np
 
 from gpuprof.base.cuda import is_communication
 from gpuprof.base.units import NS_PER_S
-from gpuprof.facts.numbers import Numbers, columns_of, first_of, groups, read_columns, rows_named
+from gpuprof.facts.numbers import (
+    Numbers,
+    columns_of,
+    different_codes,
+    first_of,
+    groups,
+    read_columns,
+    rows_named,
+)
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import known
 from gpuprof.model.intervals import Int64s
@@ -66,7 +74,7 @@ class CommunicationKernels:
     end_ns: Int64s
     device: Numbers
     stream: Numbers
-    kind: Int64s
+    kind: Numbers
     collectives: tuple[Collective, ...]
 
     def __len__(self) -> int:
@@ -101,7 +109,7 @@ def communication_kernels(profile: Profile) -> CommunicationKernels:
     messages, message = _messages(profile, [start, end, device, process])
     # One number for each pair: of single numbers the different ones are found faster.
     code = kind * (len(messages) + 1) + message - _NONE
-    codes, member = np.unique(code, return_inverse=True)
+    codes, member = different_codes(code)
     pairs = (divmod(pair, len(messages) + 1) for pair in codes.tolist())
     collectives = []
     for of_name, of_message in pairs:
@@ -110,7 +118,7 @@ def communication_kernels(profile: Profile) -> CommunicationKernels:
             collective = messages[of_message + _NONE]
             collective = collective._replace(data_type=collective.data_type or by_name.data_type)
         collectives.append(collective)
-    return CommunicationKernels(start, end, device, stream, member.reshape(-1), tuple(collectives))
+    return CommunicationKernels(start, end, device, stream, member, tuple(collectives))
 
 
 def _messages(profile: Profile, place: Sequence[Numbers]) -> tuple[list[Collective], Int64s]:
