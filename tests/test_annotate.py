@@ -7,9 +7,9 @@ import os
 import subprocess
 import sys
 import types
-from pathlib import Path
 
 import pytest
+from commands import PYTHONPATH
 
 import gpuprof
 from gpuprof import annotate
@@ -40,7 +40,7 @@ def marks(folder):
 
 def run(code):
     """A program in a process of its own, which finds the package."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(gpuprof.__file__).parent.parent)}
+    environment = {**os.environ, "PYTHONPATH": PYTHONPATH}
     return subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, check=False, timeout=120
     )
