@@ -14,7 +14,10 @@ PAGE = ROOT / "gpuprof" / "docs" / "ci.md"
 (TEXT,) = re.findall(
     r"^```yaml\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
 )
-OWN = (ROOT / ".github" / "workflows" / "wheels.yml").read_text(encoding="utf-8")
+OWN = {
+    path.stem: path.read_text(encoding="utf-8")
+    for path in sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+}
 BASE = "${{ github.event.pull_request.base.sha }}"
 # A program that leaves a recording of its steps, a little longer or shorter in each run.
 TRAIN = """
@@ -58,7 +61,7 @@ def _checked(text, tmp_path):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("text", [TEXT, OWN], ids=["documentation", "wheels"])
+@pytest.mark.parametrize("text", [TEXT, *OWN.values()], ids=["documentation", *OWN])
 def test_a_workflow_fits_the_schema_of_github(tmp_path, text):
     done = _checked(text, tmp_path)
 
@@ -69,7 +72,7 @@ def test_the_schema_refuses_keys_that_github_does_not_know(tmp_path):
     assert _checked(TEXT.replace("timeout-minutes", "timeout"), tmp_path).returncode == 1
 
 
-@pytest.mark.parametrize("text", [TEXT, OWN], ids=["documentation", "wheels"])
+@pytest.mark.parametrize("text", [TEXT, *OWN.values()], ids=["documentation", *OWN])
 def test_a_workflow_has_no_faults_that_a_linter_finds(text):
     linter = shutil.which("actionlint")
     if linter is None:
