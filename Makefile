@@ -15,7 +15,7 @@ experiments: $(VENV)/demo.stamp  ## Run the four experiments; page with tables a
 test: $(VENV)/test.stamp  ## All tests, as many files at once as there are processors
 	@[ -z "$(WITH)" ] || $(BIN)/python -m pip install --quiet --disable-pip-version-check $(WITH)
 	@# Programs that tests start take half as long where Python keeps what it compiled of gpuprof.
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses logical --dist loadfile --no-loadscope-reorder $(COVERAGE)
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses logical --dist loadfile $(COVERAGE)
 
 coverage: COVERAGE := --cov --cov-report=term
 coverage: test  ## The same, and which lines no test runs; takes twice the time

@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,8 +16,6 @@ settings.load_profile("gpuprof")
 
 _PACKAGES = {"jax": "JAX", "tensorflow": "TensorFlow", "torch": "PyTorch"}
 _OF_OTHERS = ("browser", "dask", "mpi", "profilers")
-# As many other tests as take the time of one that starts such a program, or a framework.
-_TESTS_PER_PROGRAM = 30
 
 
 def pytest_addoption(parser):
@@ -30,12 +27,11 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(items):
-    """What runs the programs of others is tried again, and comes first; the summary counts it.
+    """What runs the programs of others is tried again, and the summary counts it.
 
     A run under the real nsys was once seen to end with nothing that could be read, and Open MPI
     kills ranks a second after it told them to stop. Dask gives up processes that a busy machine
     starts slowly. Our own programs have no second chance. What is not installed is skipped.
-    Files that take long come first, so that no processor is without work at the end.
     """
     lacking = {name: title for name, title in _PACKAGES.items() if find_spec(name) is None}
     lacking |= {} if shutil.which("mpirun") else {"mpi": "mpirun"}
@@ -46,11 +42,6 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skip(reason=f"{name} is not installed"))
         if any(item.get_closest_marker(name) for name in _OF_OTHERS):
             item.add_marker(pytest.mark.flaky(reruns=2, reruns_delay=1))
-    costs = Counter()
-    for item in items:
-        starts = any(map(item.get_closest_marker, (*_PACKAGES, *_OF_OTHERS)))
-        costs[item.path] += _TESTS_PER_PROGRAM if starts else 1
-    items.sort(key=lambda item: -costs[item.path])
 
 
 @pytest.fixture(scope="session", autouse=True)
