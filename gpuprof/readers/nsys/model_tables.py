@@ -14,7 +14,7 @@ import numpy as np
 
 from gpuprof.base.cuda import SYNC_KINDS
 from gpuprof.model.derived import UNKNOWN
-from gpuprof.model.pairs import is_any_of, pair_places
+from gpuprof.model.pairs import distinct, is_any_of, pair_places
 from gpuprof.model.schema import BY_NAME
 from gpuprof.model.table import Computed, Flags, Part, Table, constant, translated
 from gpuprof.model.words import UNNAMED, ByNumber, Names, Values, Words
@@ -74,11 +74,15 @@ _NONE: Final = 2**32 - 1
 
 
 def _call_names(of: Export) -> Names:
-    texts = of.texts.columns["name"]
-    names = [None if text is None else _VERSION.sub("", text) for text in texts]
-    prefixes = [_API.match(text or "") for text in texts]
+    """The names that calls have: most texts of a file are those of kernels."""
+    pieces = of.stored(RUNTIME).pieces(["nameId"])
+    used = {number for (column,) in pieces for number in distinct(column.filled).tolist()}
+    all_texts = zip(of.texts.numbers, of.texts.columns["name"], strict=True)
+    text_of = {number: text for number, text in all_texts if number in used}
+    names = [None if text is None else _VERSION.sub("", text) for text in text_of.values()]
+    prefixes = [_API.match(text or "") for text in text_of.values()]
     apis = [None if match is None else "runtime" if match[1] else "driver" for match in prefixes]
-    return Names(of.texts.numbers, {"name": names, "api": apis})
+    return Names([*text_of], {"name": names, "api": apis})
 
 
 def _kernels(of: Export) -> Part:

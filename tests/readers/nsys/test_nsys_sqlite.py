@@ -313,11 +313,12 @@ def test_ends_of_copies_are_the_same_where_a_copy_may_be_half_of_another(read, f
     assert dst.tolist() == [3, UNKNOWN, 4, UNKNOWN, UNKNOWN]
 
 
-def test_names_of_calls_take_no_query(read, monkeypatch):
+def test_names_of_calls_are_those_that_calls_have_and_take_no_query(read, monkeypatch):
     texts = ["cudaFree_v3020", "a_v3020\n", "b_v123", "c_v12345", "_v3020", "d_v3020_v4000"]
-    names = [{"id": number, "value": text} for number, text in enumerate(texts)]
-    call = {"start": 0, "end": 1, "nameId": 1, "globalTid": pid(9), "correlationId": 1}
-    profile = read({STRINGS: names, RUNTIME: [call]})
+    names = [{"id": number, "value": text} for number, text in enumerate([*texts, "a_kernel"])]
+    call = {"start": 0, "end": 1, "globalTid": pid(9), "correlationId": 1}
+    calls = [call | {"nameId": number} for number in (*range(len(texts)), None, 99)]
+    profile = read({STRINGS: names, RUNTIME: calls})
     monkeypatch.setattr(duckdb, "connect", None)
 
     names = profile.loaded("api_calls").names
