@@ -64,7 +64,8 @@ def _tell(folder: Path, first: Path, manifest: Manifest) -> int:
         manifest: Of the last run.
     """
     for warning in manifest.warnings:
-        _say(f"Warning: {warning}")
+        if warning not in (manifest.nothing_recorded or ""):
+            _say(f"Warning: {warning}")
     if manifest.exit_status:
         _say(f"The program ended with exit status {manifest.exit_status}")
     if manifest.recorder == TIMING_ONLY:

@@ -3,6 +3,7 @@
 import ctypes
 import importlib
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -13,7 +14,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from recorded_runs import record, script
+from commands import ROOT
+from recorded_runs import GPUPROF, record, script
 
 from gpuprof import read_profile
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError
@@ -25,6 +27,7 @@ from gpuprof.launch.run.gpus import driver_cuda
 T0 = 1_760_000_000_000_000_000
 needs_cupti = pytest.mark.skipif(find_spec("cupti") is None, reason="cupti-python is not installed")
 BUFFERS = []
+WITHOUT_GPU = Path(__file__).with_name("without_gpu")
 
 
 def text(value):
@@ -307,8 +310,10 @@ class TestLastRecords:
         assert ending(flush, 0, 1) == (2, [])
 
     def test_where_none_came_of_a_gpu_that_was_used_the_run_says_so(self, ending):
-        assert ending(lambda _: None, 0, 1) == (
-            0, ["the program used a GPU, but CUPTI handed over no record of it"],
+        received, [note] = ending(lambda _: None, 0, 1)
+
+        assert (received, note.partition(";")[0]) == (
+            0, "the program used a GPU, but CUPTI handed over no record of it",
         )  # fmt: skip
 
     def test_a_program_without_a_gpu_waits_for_none(self, ending, monkeypatch):
@@ -378,3 +383,59 @@ def test_without_a_driver_the_recorder_refuses_before_the_program_starts():
         "Error: cupti-python is not installed",
     }
     assert not Path("ran").exists()
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory):
+    """Where a driver lies that has one GPU."""
+    compiler = shutil.which("cc")
+    if compiler is None or sys.platform != "linux":
+        pytest.skip("no C compiler is installed")
+    library = tmp_path_factory.mktemp("driver") / "libcuda.so.1"
+    source = WITHOUT_GPU / "driver.c"
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True)
+    return str(library.parent)
+
+
+@pytest.mark.usefixtures("in_an_empty_folder")
+class TestWholeRun:
+    """`gpuprof record`, its driver and CUPTI replaced by what answers as they do."""
+
+    @pytest.fixture
+    def run(self, driver):
+        def recorded(handed_over):
+            # In a process of its own: the driver is looked for where it starts.
+            return subprocess.run(
+                [*GPUPROF, "record", "--recorder", "cupti", "-o", "run", *script("print('ran')")],
+                capture_output=True,
+                text=True,
+                check=True,
+                timeout=60,
+                env={
+                    **os.environ,
+                    "PYTHONPATH": f"{WITHOUT_GPU}:{ROOT}",
+                    "LD_LIBRARY_PATH": driver,
+                    "HANDED_OVER": handed_over,
+                },
+            )
+
+        return recorded
+
+    def test_records_that_come_late_are_in_the_recording(self, run):
+        assert run("late").stderr.splitlines()[1:] == [
+            "Recorded in run",
+            "Next: gpuprof report run",
+        ]
+
+        profile = read_profile("run")
+        assert profile.table("kernels").select(["name", "end_ns"]).to_pylist() == [
+            {"name": "saxpy", "end_ns": 1000}
+        ]
+
+    def test_a_gpu_without_records_is_said_once(self, run):
+        assert run("never").stderr.endswith(
+            " into run\n"
+            "Warning: CUPTI recorded no GPU work: the program used a GPU, but CUPTI handed over no"
+            " record of it; try --recorder torch or jax\n"
+            "Its output is in run\n"
+        )
