@@ -12,7 +12,7 @@ from gpuprof.facts.host_clock import host_clock, launched_ns
 from gpuprof.facts.launches import LAUNCH_READS, launches
 from gpuprof.facts.numbers import columns_of, groups, rows_named
 from gpuprof.model.analysis import by, per_file, reads
-from gpuprof.model.derived import known
+from gpuprof.model.derived import if_known
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, Column, Count, Id, Ns, Process, Schema, Text
 
@@ -51,7 +51,7 @@ def synchronising_calls(profile: Profile) -> pa.Table:
     for alike in groups(name, process):
         of = figures((end - start)[alike])
         if of is not None:
-            process_id = known(int(process[alike[0]]))
+            process_id = if_known(int(process[alike[0]]))
             of_calls = {figure: getattr(of, figure) for figure in _FIGURES}
             rows.append({"name": names[name[alike[0]]], "process_id": process_id, **of_calls})
     rows.sort(
@@ -119,7 +119,7 @@ def launch_latency(profile: Profile) -> pa.Table:
             waited_ns = waited[of_kind[alike]]
             early = int((waited_ns < 0).sum())
             row: dict[str, Any] = {"activity_kind": kind, "calls": len(alike), "early_calls": early}
-            row["device_id"] = known(int(device[alike[0]]))
+            row["device_id"] = if_known(int(device[alike[0]]))
             if agree or not early:
                 median, p95 = np.quantile(waited_ns, (0.5, 0.95)).tolist()
                 row |= {"mean_ns": float(waited_ns.mean()), "median_ns": median, "p95_ns": p95}

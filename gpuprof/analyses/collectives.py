@@ -31,7 +31,7 @@ from gpuprof.facts.links import link_of_collectives
 from gpuprof.facts.numbers import groups
 from gpuprof.facts.timeline import COMPUTE, TIMELINE_READS, timelines
 from gpuprof.model.analysis import Analysis, per_file, reads, summed
-from gpuprof.model.derived import UNKNOWN, known
+from gpuprof.model.derived import UNKNOWN, if_known
 from gpuprof.model.intervals import Int64s, difference, union
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, Bytes, Column, Count, Flag, Id, Ns, Schema, Share, Text
@@ -235,9 +235,9 @@ def _row(record: CollectiveRecord, rows: Int64s) -> dict[str, Any]:
     bases = [BASES[way] for way in (RANKS, SPREAD) if (basis == way).any()]
     is_doubted = any(device in pair[:2] for pair in parts.clocks)
     row: dict[str, Any] = {
-        "device_id": known(device),
+        "device_id": if_known(device),
         "rank": record.names.ranks.get(device),
-        "stream_id": known(stream),
+        "stream_id": if_known(stream),
         **collective._asdict(),
         "basis": [*bases, "clocks" if is_doubted else BASES[NONE]][0],
         "calls": len(rows),

@@ -15,7 +15,7 @@ from gpuprof.facts.durations import square_sums
 from gpuprof.facts.histograms import SQUARES, square_columns, squares_of
 from gpuprof.facts.numbers import groups, sums_by_number
 from gpuprof.model.analysis import Analysis, per_file, summed
-from gpuprof.model.derived import UNKNOWN, known
+from gpuprof.model.derived import UNKNOWN, if_known
 from gpuprof.model.profile import Profile, once_per_profile
 from gpuprof.model.schema import FLOAT, Bytes, Column, Count, Ns, Schema, Text
 
@@ -141,8 +141,8 @@ def copies_by_size(profile: Profile) -> pa.Table:
         sized = rows[copies.bytes[rows] != UNKNOWN]
         src, dst, path, src_memory, dst_memory = (int(key[rows[0]]) for key in keys)
         link = {
-            "src": end_name(known(src)),
-            "dst": end_name(known(dst)),
+            "src": end_name(if_known(src)),
+            "dst": end_name(if_known(dst)),
             "path": PATHS[path],
             "src_memory_kind": copies.src_memories[src_memory],
             "dst_memory_kind": copies.dst_memories[dst_memory],

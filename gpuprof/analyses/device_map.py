@@ -13,7 +13,7 @@ from gpuprof.facts.hosts import names_of
 from gpuprof.facts.links import links
 from gpuprof.facts.numbers import groups
 from gpuprof.model.analysis import Analysis, by, per_file, reads
-from gpuprof.model.derived import HOST, known
+from gpuprof.model.derived import HOST, if_known
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import INT, Bytes, Column, Count, Id, Process, Schema, Text
 
@@ -97,7 +97,7 @@ def _rows(profile: Profile) -> list[dict[str, Any]]:
     for table in filter(profile.has, _USED):
         for device, process in profile.columns(table, "device_id", "process_id"):
             for alike in groups(device, process):
-                place = known(int(device[alike[0]])), known(int(process[alike[0]]))
+                place = if_known(int(device[alike[0]])), if_known(int(process[alike[0]]))
                 used[place][table] += len(alike)
     devices, runs = (
         profile.table(table).to_pylist() if profile.has(table) else []

@@ -19,7 +19,7 @@ from gpuprof.base.kernel_names import short_name
 from gpuprof.facts.hosts import device_rows
 from gpuprof.facts.numbers import ByNumber, sums_by_number
 from gpuprof.model.analysis import per_file, reads, summed
-from gpuprof.model.derived import UNKNOWN, known
+from gpuprof.model.derived import UNKNOWN, if_known
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import KERNELS, Count, Ns, Schema, Share, Text
@@ -230,7 +230,7 @@ def _launches(
     all_keys, calls, total_ns = _summed(*together)
     alike = zip(all_keys.T.tolist(), calls.tolist(), total_ns.tolist(), strict=True)
     for (name, of_kind, *numbers), of_calls, of_time in alike:
-        launch_sizes = [*map(known, numbers)]
+        launch_sizes = [*map(if_known, numbers)]
         yield names[name], of_kind, launch_sizes, of_calls, of_time
 
 

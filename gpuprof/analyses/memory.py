@@ -17,7 +17,7 @@ from gpuprof.facts.phases import PHASE_READS, steps_in_part
 from gpuprof.facts.step_times import LEAST_STEPS
 from gpuprof.facts.timeline import SLICE
 from gpuprof.model.analysis import Analysis, by, per_file, reads
-from gpuprof.model.derived import UNKNOWN, known
+from gpuprof.model.derived import UNKNOWN, if_known
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile, once_per_profile
 from gpuprof.model.schema import Bytes, Count, Id, Instant, Process, Schema, Share, Text
@@ -165,18 +165,18 @@ def memory(profile: Profile) -> pa.Table:
         peak = int(np.argmax(of.allocated))
         lane, peak_ns = (of.process, int(of.thread[peak])), int(of.start_ns[peak])
         texts = {} if ranges is None else texts_around(ranges, lane, peak_ns)
-        total = known(int(capacity.get(of.device, UNKNOWN)))
+        total = if_known(int(capacity.get(of.device, UNKNOWN)))
         peak_bytes = int(of.allocated[peak])
         row: dict[str, Any] = {
-            "process_id": known(of.process),
-            "device_id": known(of.device),
+            "process_id": if_known(of.process),
+            "device_id": if_known(of.device),
             "allocations": int(np.count_nonzero(of.bytes > 0)),
             "before_bytes": of.before,
             "peak_bytes": peak_bytes,
             "peak_ns": peak_ns,
             "peak_range": texts.get("nvtx_range"),
             "peak_operation": texts.get("operation"),
-            "reserved_bytes": known(int(of.reserved.max())),
+            "reserved_bytes": if_known(int(of.reserved.max())),
             "total_memory_bytes": total,
             "peak_share": peak_bytes / total if total and of.before is not None else None,
         }
@@ -233,17 +233,18 @@ def memory_over_time(profile: Profile) -> pa.Table:
         for start, end, begin, stop in zip(
             borders[:-1].tolist(), borders[1:].tolist(), low.tolist(), high.tolist(), strict=True
         ):
-            levels = of.allocated[begin : max(stop, begin + 1)]
+            recorded = slice(begin, max(stop, begin + 1))
+            levels, reserved_bytes = of.allocated[recorded], of.reserved[recorded].max()
             rows.append(
                 {
-                    "process_id": known(of.process),
-                    "device_id": known(of.device),
+                    "process_id": if_known(of.process),
+                    "device_id": if_known(of.device),
                     "measure": measure,
                     "start_ns": start,
                     "end_ns": end,
                     "most_bytes": int(levels.max()),
                     "least_bytes": int(levels.min()),
-                    "reserved_bytes": known(int(of.reserved[begin : max(stop, begin + 1)].max())),
+                    "reserved_bytes": if_known(int(reserved_bytes)),
                 }
             )
     return MEMORY_OVER_TIME.table(rows)

@@ -19,7 +19,7 @@ from gpuprof.facts.numbers import groups
 from gpuprof.facts.operator_calls import OPERATOR_READS, OperatorCalls, gpu_models, operator_calls
 from gpuprof.facts.phases import PHASE_READS, steps_in_part
 from gpuprof.model.analysis import by, per_file, reads, summed
-from gpuprof.model.derived import known
+from gpuprof.model.derived import if_known
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, Bytes, Column, Count, Id, Ns, Process, Schema, Share, Text
@@ -188,7 +188,7 @@ def step_flops(profile: Profile) -> pa.Table:
         starts, ends = (times[series.is_sample] for times in (series.start_ns, series.end_ns))
         step_ns = int(np.median(ends - starts)) if len(starts) else 0
         of_phase = phase | {"steps": len(starts), "step_ns": step_ns}
-        for device in map(known, series.phase.devices):
+        for device in map(if_known, series.phase.devices):
             if step_ns and device is not None and calls.all_product_ns.get(device):
                 figures = _figures(calls, device, gpus.get(device), starts, ends)
                 rows.append(of_phase | {"device_id": device} | figures)

@@ -17,7 +17,7 @@ from gpuprof.facts.moves import kernel_ns
 from gpuprof.facts.numbers import groups
 from gpuprof.facts.timeline import TIMELINE_READS
 from gpuprof.model.analysis import ordered, per_file, summed
-from gpuprof.model.derived import HOST, UNKNOWN, known
+from gpuprof.model.derived import HOST, UNKNOWN, if_known
 from gpuprof.model.intervals import Intervals
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, Bytes, Column, Count, Id, Kind, Ns, Schema, Share, Text
@@ -93,7 +93,7 @@ def peer_matrix(profile: Profile) -> pa.Table:
     path = copies.path
     for alike in groups(copies.src, copies.dst, path):
         first = alike[0]
-        src, dst = (known(int(end[first])) for end in (copies.src, copies.dst))
+        src, dst = (if_known(int(end[first])) for end in (copies.src, copies.dst))
         route = Route(src, dst, PATHS[path[first]])
         row: dict[str, Any] = {"path": route.path, **sums_of(copies, alike)}
         link = None if route.path == "staged" else link_between(profile, src, dst)

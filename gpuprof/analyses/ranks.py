@@ -21,7 +21,7 @@ from gpuprof.facts.hosts import DeviceNames, names_of
 from gpuprof.facts.numbers import groups
 from gpuprof.facts.slow_devices import Floats, beside_median, slow_steps
 from gpuprof.model.analysis import Analysis, reads
-from gpuprof.model.derived import UNKNOWN, known
+from gpuprof.model.derived import UNKNOWN, if_known
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, Column, Count, Flag, Id, Kind, Ns, Schema, Share, Text
@@ -239,7 +239,7 @@ def _rows(phase: _Phase, names: DeviceNames) -> list[dict[str, Any]]:
             "phase": phase.name,
             "rank": names.ranks.get(device),
             "host": names.hosts.get(device),
-            "device_id": known(device),
+            "device_id": if_known(device),
             "steps": int(steps[place]),
             "step_ns": int(medians["span_ns"][place]),
             "own_ratio": _median(ratio[place]),

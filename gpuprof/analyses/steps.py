@@ -14,7 +14,7 @@ from gpuprof.facts.phases import PHASE_READS, PhaseSteps, per_step, phases, step
 from gpuprof.facts.step_times import CUT, SAMPLE, WARM_UP, parts_of_median
 from gpuprof.facts.timeline import TIMELINE_READS, DeviceTimeline, timelines
 from gpuprof.model.analysis import by, per_file, reads
-from gpuprof.model.derived import known
+from gpuprof.model.derived import if_known
 from gpuprof.model.intervals import covered_within
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import Count, Id, Instant, Ns, Process, Schema, Text
@@ -89,7 +89,7 @@ def steps(profile: Profile) -> pa.Table:
         row
         for series in steps_in_part(profile)
         for number in series.phase.devices
-        if profile.selection.device_id in {None, device := known(number)}
+        if profile.selection.device_id in {None, device := if_known(number)}
         for row in _rows(series, by_device[device], starts)
     ]
     rows.sort(key=lambda row: (row["start_ns"], row["process_id"] or 0, row["device_id"] or 0))
@@ -220,7 +220,7 @@ def phases_table(profile: Profile) -> pa.Table:
     rows = []
     for steps in steps_in_part(profile):
         summary, phase = _summary(steps), steps.phase
-        for device in map(known, phase.devices):
+        for device in map(if_known, phase.devices):
             if profile.selection.device_id not in {None, device}:
                 continue
             row = summary | {"device_id": device}

@@ -44,7 +44,7 @@ from gpuprof.facts.rank_matching import (
 )
 from gpuprof.facts.timeline import TIMELINE_READS
 from gpuprof.model.analysis import reads
-from gpuprof.model.derived import known
+from gpuprof.model.derived import if_known
 from gpuprof.model.intervals import Int64s, Intervals, union
 from gpuprof.model.pairs import different
 from gpuprof.model.profile import Profile, once_per_recording
@@ -260,7 +260,7 @@ def part_times(profile: Profile) -> Mapping[int | None, PartTimes]:
         ranks, spread = is_here & (basis == RANKS), is_here & (basis == SPREAD)
         setup = is_here & (basis == SETUP)
         moves, unknown = ranks & parts.is_complete, is_here & ~setup & ~parts.is_complete
-        times[known(device)] = PartTimes(
+        times[if_known(device)] = PartTimes(
             union(middle[moves], kernels.end_ns[moves]),
             union(kernels.start_ns[ranks], middle[ranks]),
             union(kernels.start_ns[spread], middle[spread]),

@@ -19,7 +19,7 @@ from gpuprof.facts.numbers import (
     rows_named,
 )
 from gpuprof.model.analysis import reads
-from gpuprof.model.derived import known
+from gpuprof.model.derived import if_known
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile, once_per_profile
 from gpuprof.model.words import Words
@@ -139,7 +139,7 @@ def _messages(profile: Profile, place: Sequence[Numbers]) -> tuple[list[Collecti
     for rows in groups(collective, data_type, size, group_size, group):
         message[rows], row = len(messages), rows[0]
         sizes = (int(column[row]) for column in (size, group_size))
-        message_bytes, ranks = map(known, sizes)
+        message_bytes, ranks = map(if_known, sizes)
         words_of = str(names[collective[row]]), types[data_type[row]]
         messages.append(Collective(*words_of, message_bytes, ranks, group_names[group[row]]))
     # What the framework told comes before the kernels that run at the same time and place.

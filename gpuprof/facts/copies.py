@@ -22,7 +22,7 @@ from gpuprof.model.derived import (
     HOST,
     TO_HOST_KINDS,
     UNKNOWN,
-    known,
+    if_known,
     movement,
 )
 from gpuprof.model.intervals import Int64s, Intervals, union
@@ -251,7 +251,7 @@ def transfers_by_route(profile: Profile) -> Mapping[Route, Int64s]:
     routes: dict[Route, Int64s] = {}
     for alike in groups(*(column[transfers] for column in (copies.src, copies.dst, path))):
         rows = transfers[alike]
-        src, dst = (known(int(end[rows[0]])) for end in (copies.src, copies.dst))
+        src, dst = (if_known(int(end[rows[0]])) for end in (copies.src, copies.dst))
         routes[Route(src, dst, PATHS[path[rows[0]]])] = rows
     return routes
 

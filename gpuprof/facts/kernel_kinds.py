@@ -30,7 +30,7 @@ from gpuprof.facts.numbers import groups, read_columns, rows_named
 from gpuprof.facts.nvtx import ranges_of
 from gpuprof.facts.timeline import busy_by_device
 from gpuprof.model.analysis import reads
-from gpuprof.model.derived import known
+from gpuprof.model.derived import if_known
 from gpuprof.model.intervals import Int64s, Intervals, runs, union
 from gpuprof.model.profile import Profile, once_per_recording
 
@@ -285,7 +285,7 @@ def unfused_attention(profile: Profile) -> Mapping[int | None, Attention]:
         longest = of_softmax[(end - start)[of_softmax].argmax()]
         around = int(np.searchsorted(first, np.flatnonzero(order == longest)[0], side="right")) - 1
         text = names.by_number
-        attention_of_device[known(int(device[rows[0]]))] = Attention(
+        attention_of_device[if_known(int(device[rows[0]]))] = Attention(
             union(start[rows], end[rows]),
             union(start[inner], end[inner]),
             start[order[first]],

@@ -19,7 +19,7 @@ from gpuprof.facts.range_launches import (
     without_nested,
 )
 from gpuprof.model.analysis import reads
-from gpuprof.model.derived import known
+from gpuprof.model.derived import if_known
 from gpuprof.model.intervals import NOTHING, Int64s, Intervals, difference, union
 from gpuprof.model.pairs import different, distinct
 from gpuprof.model.profile import Profile, once_per_profile
@@ -202,7 +202,7 @@ def _windows(
     devices = distinct(launched.activities.device[launched.of_process(process)]).tolist()
     hull = union(outer.start_ns[:1], outer.end_ns.max(keepdims=True))
     windows = StepWindows(
-        known(process),
+        if_known(process),
         *(tuple(devices), text, FROM_RANGES, start, end),
         difference(hull, union(outer.start_ns, outer.end_ns)),
     )

@@ -17,7 +17,7 @@ import numpy as np
 from gpuprof.facts.copies import COPY_READS, Copies, copy_rows
 from gpuprof.facts.numbers import Growing, Numbers
 from gpuprof.model.analysis import reads
-from gpuprof.model.derived import UNKNOWN, known
+from gpuprof.model.derived import UNKNOWN, if_known
 from gpuprof.model.intervals import (
     NOTHING,
     Int64s,
@@ -307,4 +307,4 @@ def busy_by_device(
         for number in different(device[instants]).tolist():
             here = instants[device[instants] == number]
             reaching(number, start[here], end[here])
-    return {known(number): busy for number, busy in devices.items()}
+    return {if_known(number): busy for number, busy in devices.items()}

@@ -30,7 +30,7 @@ from gpuprof.facts.timeline import COMMUNICATION, COMPUTE, DeviceTimeline, timel
 from gpuprof.findings.scope import Finding, Measured, Scope, span_of, working_devices
 from gpuprof.findings.set_up import SET_UP_READS, outside_steps
 from gpuprof.model.analysis import reads
-from gpuprof.model.derived import KERNELS_RERUN, known
+from gpuprof.model.derived import KERNELS_RERUN, if_known
 from gpuprof.model.pairs import different, distinct, places_in
 from gpuprof.model.profile import Profile, once_per_recording
 
@@ -250,7 +250,7 @@ def _most_copies(profile: Profile) -> str:
     sums, first = max(routes, key=lambda route: route[0]["total_ns"], default=(None, 0))
     if sums is None or sums["calls"] <= 1 or not (sums["bytes"] and sums["bytes_per_s"]):
         return ""
-    src, dst = (end_name(known(int(end[first]))) for end in (copies.src, copies.dst))
+    src, dst = (end_name(if_known(int(end[first]))) for end in (copies.src, copies.dst))
     size, speed = say_bytes(sums["bytes"] / sums["calls"]), say_bytes(sums["bytes_per_s"])
     return f"; most {src} to {dst}, {size} each at {speed}/s"
 

@@ -30,7 +30,7 @@ KERNELS_RERUN: Final = (
 )
 
 
-def known(number: int) -> int | None:
+def if_known(number: int) -> int | None:
     """A number, None for `UNKNOWN`."""
     return None if number == UNKNOWN else number
 

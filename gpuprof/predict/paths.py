@@ -11,7 +11,7 @@ from gpuprof.facts.numbers import NOT_FOUND
 from gpuprof.facts.nvtx import named_parts
 from gpuprof.facts.range_launches import open_at
 from gpuprof.facts.step_windows import masked
-from gpuprof.model.derived import known
+from gpuprof.model.derived import if_known
 from gpuprof.model.intervals import Int64s, covered_within, union
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import Flag, Id, Ns, Schema, Text
@@ -283,7 +283,8 @@ def _rows(
     for row, start, end in zip(*(column.tolist() for column in times), strict=True):
         stream, operation = o.streams[int(o.stream[row])], o.labels[int(o.label[row])]
         yield {
-            "path": name, "device_id": known(stream.device), "stream_id": known(stream.stream_id),
+            "path": name,
+            "device_id": if_known(stream.device), "stream_id": if_known(stream.stream_id),
             "kind": OF_OPERATIONS[operation.kind], "name": operation.text,
             "start_ns": start, "end_ns": end, "operation": row, "is_on_path": row in on_path,
         }  # fmt: skip

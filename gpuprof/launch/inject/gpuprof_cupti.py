@@ -217,8 +217,10 @@ class CuptiRecording:
             if dropped.value:
                 self.note(f"CUPTI dropped {dropped.value} records: sums are too small")
         if not self.received and uses_gpu():
-            said = "the program used a GPU, but CUPTI handed over no record of it"
-            self.note(f"{said}; try --recorder torch or jax")
+            self.note(
+                "the program used a GPU, but CUPTI handed over no record of it;"
+                " try --recorder torch or jax"
+            )
         self.drain()
 
     def _await_records(self) -> None:

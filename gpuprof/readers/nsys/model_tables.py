@@ -345,17 +345,17 @@ def _synchronizations(of: Export) -> Part:
     }
     keys = ("globalPid", "eventId", "correlationId")
     if all(of.has(table, *keys) for table in (SYNCHRONIZATION, CUDA_EVENT)):
-        asked = [of.pick(CUDA_EVENT, "deviceId"), of.pick(CUDA_EVENT, "streamId")]
+        places = [of.pick(CUDA_EVENT, name) for name in ("deviceId", "streamId")]
 
         @cache
         def records() -> EventRecords:
             # An event may be recorded again and again.
-            return EventRecords(*columns_at_once(of.stored(CUDA_EVENT), [*keys, *asked]))
+            return EventRecords(*columns_at_once(of.stored(CUDA_EVENT), [*keys, *places]))
 
         def latest(column: int, *waits: Numbers) -> Numbers:
             return records().latest(column, *waits)
 
-        device, stream = (Computed(keys, partial(latest, number)) for number in range(len(asked)))
+        device, stream = (Computed(keys, partial(latest, number)) for number in range(len(places)))
         columns["src_device_id"] = in_machine(of, SYNCHRONIZATION, device)
         columns["src_stream_id"] = stream
     return part(of, SYNCHRONIZATION, columns, *timed(of, SYNCHRONIZATION))

@@ -24,7 +24,7 @@ from gpuprof.comparisons.measure.step_operations import (
     partners,
 )
 from gpuprof.facts.hosts import DeviceNames, names_of
-from gpuprof.model.derived import UNKNOWN, known
+from gpuprof.model.derived import UNKNOWN, if_known
 from gpuprof.model.intervals import Int64s
 from gpuprof.show import Row
 from gpuprof.show.cells import clean
@@ -136,7 +136,7 @@ def _side(side: StepOperations, lanes: list[Int64s], names: _Names, devices: Dev
     streams = Counter(int(side.device[rows[0]]) for rows in lanes)
     shown = []
     for rows in lanes:
-        device, stream = known(int(side.device[rows[0]])), int(side.stream[rows[0]])
+        device, stream = if_known(int(side.device[rows[0]])), int(side.stream[rows[0]])
         start, end = side.start_ns[rows], side.end_ns[rows]
         of_names = [names.of(side.names[name]) for name in side.name[rows].tolist()]
         flat = np.stack([np.diff(start, prepend=0), end - start, of_names], axis=1)
