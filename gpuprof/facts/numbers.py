@@ -24,6 +24,7 @@ _SIXTEEN_BITS: Final = 0xFFFF
 _MOST_EXPECTED: Final = 1 << 28
 _PIECE_ROWS: Final = 1 << 16
 _BITS: Final = 63
+_LONG_RUN: Final = 1024
 # Beyond this, sorting codes takes less than an array by code.
 _MOST_CODES: Final = 1 << 20
 
@@ -166,10 +167,13 @@ def different_codes(codes: Int64s) -> tuple[Int64s, Numbers]:
 
 def order_of(values: Int64s) -> Int64s:
     """The order of some numbers, of equal ones the first one first."""
-    if (values[1:] >= values[:-1]).all():
+    steps_back = np.count_nonzero(values[1:] < values[:-1])
+    if not steps_back:
         return np.arange(len(values))
     bits, least = len(values).bit_length(), int(values.min())
-    if (int(values.max()) - least).bit_length() + bits > _BITS:
+    is_too_wide = (int(values.max()) - least).bit_length() + bits > _BITS
+    # Long runs that are in order are merged, in a third of the time of sorting or less.
+    if is_too_wide or steps_back < len(values) // _LONG_RUN:
         return np.argsort(values, kind="stable")
     # To sort distinct numbers takes a fifth of the time of a stable sort of indices.
     mixed = values - least

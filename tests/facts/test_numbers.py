@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.facts.numbers import ByNumber, Growing, columns_of
+from gpuprof.facts import numbers as facts_numbers
+from gpuprof.facts.numbers import ByNumber, Growing, columns_of, order_of
 from gpuprof.model.pairs import Pairs
 
 
@@ -122,3 +123,16 @@ def test_many_pieces_leave_no_spare_room():
 
 def test_columns_of_no_piece_are_empty():
     assert [column.tolist() for column in columns_of([], 2)] == [[], []]
+
+
+@pytest.mark.parametrize("long_run", [1, 1024])
+@given(
+    st.lists(st.lists(numbers | st.integers(-(1 << 62), 1 << 62)).map(sorted)),
+)
+def test_numbers_are_ordered_as_python_does_whether_few_or_many_runs_are_in_order(long_run, runs):
+    values = [number for run in runs for number in run]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(facts_numbers, "_LONG_RUN", long_run)
+        order = order_of(np.array(values, np.int64))
+
+    assert order.tolist() == sorted(range(len(values)), key=values.__getitem__)
