@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import tempfile
-from weakref import WeakValueDictionary
 
 import nsys_export
 import pyarrow as pa
@@ -172,7 +171,7 @@ def test_queries_give_the_same_of_spilled_columns(folder, monkeypatch, budget):
 def test_a_pass_reads_as_many_columns_as_there_is_room_for(monkeypatch, budget, columns_at_once):
     monkeypatch.setenv(BUDGET, budget)
     # Columns that other tests keep take of the budget, too.
-    monkeypatch.setattr(spilling, "_in_memory", WeakValueDictionary())
+    monkeypatch.setattr(spilling, "_memory", spilling._Memory())  # noqa: SLF001
     passes = []
 
     next(columns(passes).pieces([*VALUES]))

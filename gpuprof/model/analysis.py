@@ -72,8 +72,9 @@ class PerFile:
         names = [name for name in self.schema.columns if name != FILE_PLACE]
         has_all = profile.has(*self.needs)
         table = (profile.once(self) if has_all else self.schema.empty()).select(names)
-        places = pa.array([place] * table.num_rows, pa.int64())
-        return table.append_column(FILE_PLACE, places) if self.is_of_files else table
+        if not self.is_of_files:
+            return table
+        return table.append_column(FILE_PLACE, pa.repeat(pa.scalar(place, pa.int64()), len(table)))
 
     def together(self, tables: Sequence[pa.Table]) -> pa.Table:
         """One table of several, in the order of their files; may be called again and again."""

@@ -130,7 +130,36 @@ class Packed:
 
 InMemory: TypeAlias = pa.Array | pa.ChunkedArray | Packed
 
-_in_memory: Final[WeakValueDictionary[int, InMemory]] = WeakValueDictionary()
+
+class _Memory:
+    """The columns that are in memory, and how many bytes they take at most."""
+
+    def __init__(self) -> None:
+        self._columns: WeakValueDictionary[int, InMemory] = WeakValueDictionary()
+        self._most_bytes = 0
+        self._counting = threading.Lock()
+
+    def add(self, values: InMemory, size: int) -> None:
+        """Count a column from now on until it is let go."""
+        with self._counting:
+            self._columns[id(values)] = values
+            self._most_bytes += size
+
+    def free_bytes(self, needed: int) -> int:
+        """The bytes that are free for sure; where they are fewer than needed, all that are free."""
+        budget = _budget_bytes()
+        with self._counting:
+            if budget - self._most_bytes < needed:
+                # Those that were let go count no more: to ask all each time takes a job of many
+                # files more than to read them.
+                columns = (reference() for reference in self._columns.valuerefs())
+                self._most_bytes = sum(
+                    int(of.get_total_buffer_size()) for of in columns if of is not None
+                )
+            return budget - self._most_bytes
+
+
+_memory: Final = _Memory()
 
 
 class Spilled:
@@ -190,13 +219,6 @@ def _slices(values: pa.Array | pa.ChunkedArray) -> Iterator[pa.Array]:
         piece = values.slice(low, BATCH_ROWS)
         chunks = piece.chunks if isinstance(piece, pa.ChunkedArray) else [piece]
         yield chunks[0] if len(chunks) == 1 else piece.combine_chunks()
-
-
-def _free_bytes() -> int:
-    # Another thread may read columns meanwhile: the list of references is a copy.
-    columns = (reference() for reference in _in_memory.valuerefs())
-    used = sum(int(values.get_total_buffer_size()) for values in columns if values is not None)
-    return _budget_bytes() - used
 
 
 def _budget_bytes() -> int:
@@ -280,14 +302,15 @@ class KeptColumns:
             UsageError: The budget is no size.
         """
         placed: dict[str, Column] = {}
-        room = _free_bytes()
+        sizes = {name: int(values.get_total_buffer_size()) for name, values in columns.items()}
+        room = _memory.free_bytes(sum(sizes.values()))
         for name, values in columns.items():
-            size = int(values.get_total_buffer_size())
-            if size > room:
+            if sizes[name] > room:
                 placed[name] = Spilled(values)
             else:
-                placed[name] = _in_memory[id(values)] = values
-                room -= size
+                placed[name] = values
+                _memory.add(values, sizes[name])
+                room -= sizes[name]
         with self._keeping:
             self._columns = {**self._columns, **placed}
 
@@ -300,7 +323,8 @@ class KeptColumns:
                 rows = self._most_rows() if len(kinds) > 1 else 0
                 while kinds:
                     # As many in each pass as there is room for, and one at least.
-                    room = max(_free_bytes(), _budget_bytes() // _PART_AT_ONCE)
+                    free_bytes = _memory.free_bytes(len(kinds) * _MOST_BYTES_PER_VALUE * rows)
+                    room = max(free_bytes, _budget_bytes() // _PART_AT_ONCE)
                     count = max(1, room // (_MOST_BYTES_PER_VALUE * rows)) if rows else len(kinds)
                     self.keep(self._read(dict(kinds[:count])))
                     kinds = kinds[count:]
