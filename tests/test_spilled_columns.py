@@ -180,6 +180,23 @@ def test_a_pass_reads_as_many_columns_as_there_is_room_for(monkeypatch, budget, 
     assert [name for names in passes for name in names] == [*VALUES]
 
 
+def test_columns_take_room_until_they_are_let_go(folder, monkeypatch):
+    monkeypatch.setenv(BUDGET, "15KB")
+    monkeypatch.setattr(spilling, "_memory", spilling._Memory())  # noqa: SLF001
+    kinds = dict.fromkeys("abc", pa.int64())
+    columns = KeptColumns(kinds, lambda read: {name: pa.array(range(1_000)) for name in read})
+    files_after = {}
+    for name in "abc":
+        next(columns.pieces(name))
+        files_after[name] = len([*folder.iterdir()])
+        if name == "b":
+            columns.release("")
+            gc.collect()
+
+    # Eight kilobytes each: there is room for the second no more, for the third again.
+    assert files_after == {"a": 0, "b": 1, "c": 0}
+
+
 def test_columns_that_were_let_go_are_read_anew():
     passes_over_the_file = []
 
