@@ -171,7 +171,7 @@ def test_queries_give_the_same_of_spilled_columns(folder, monkeypatch, budget):
 def test_a_pass_reads_as_many_columns_as_there_is_room_for(monkeypatch, budget, columns_at_once):
     monkeypatch.setenv(BUDGET, budget)
     # Columns that other tests keep take of the budget, too.
-    monkeypatch.setattr(spilling, "_memory", spilling._Memory())  # noqa: SLF001
+    monkeypatch.setattr(spilling, "_budget", spilling._Budget())  # noqa: SLF001
     passes = []
 
     next(columns(passes).pieces([*VALUES]))
@@ -182,7 +182,7 @@ def test_a_pass_reads_as_many_columns_as_there_is_room_for(monkeypatch, budget, 
 
 def test_columns_take_room_until_they_are_let_go(folder, monkeypatch):
     monkeypatch.setenv(BUDGET, "15KB")
-    monkeypatch.setattr(spilling, "_memory", spilling._Memory())  # noqa: SLF001
+    monkeypatch.setattr(spilling, "_budget", spilling._Budget())  # noqa: SLF001
     kinds = dict.fromkeys("abc", pa.int64())
     columns = KeptColumns(kinds, lambda read: {name: pa.array(range(1_000)) for name in read})
     files_after = {}

@@ -131,8 +131,8 @@ class Packed:
 InMemory: TypeAlias = pa.Array | pa.ChunkedArray | Packed
 
 
-class _Memory:
-    """The columns that are in memory, and how many bytes they take at most."""
+class _Budget:
+    """What the budget has room for, beside the columns that are in memory."""
 
     def __init__(self) -> None:
         self._columns: WeakValueDictionary[int, InMemory] = WeakValueDictionary()
@@ -159,7 +159,7 @@ class _Memory:
             return budget - self._most_bytes
 
 
-_memory: Final = _Memory()
+_budget: Final = _Budget()
 
 
 class Spilled:
@@ -303,13 +303,13 @@ class KeptColumns:
         """
         placed: dict[str, Column] = {}
         sizes = {name: int(values.get_total_buffer_size()) for name, values in columns.items()}
-        room = _memory.free_bytes(sum(sizes.values()))
+        room = _budget.free_bytes(sum(sizes.values()))
         for name, values in columns.items():
             if sizes[name] > room:
                 placed[name] = Spilled(values)
             else:
                 placed[name] = values
-                _memory.add(values, sizes[name])
+                _budget.add(values, sizes[name])
                 room -= sizes[name]
         with self._keeping:
             self._columns = {**self._columns, **placed}
@@ -323,7 +323,7 @@ class KeptColumns:
                 rows = self._most_rows() if len(kinds) > 1 else 0
                 while kinds:
                     # As many in each pass as there is room for, and one at least.
-                    free_bytes = _memory.free_bytes(len(kinds) * _MOST_BYTES_PER_VALUE * rows)
+                    free_bytes = _budget.free_bytes(len(kinds) * _MOST_BYTES_PER_VALUE * rows)
                     room = max(free_bytes, _budget_bytes() // _PART_AT_ONCE)
                     count = max(1, room // (_MOST_BYTES_PER_VALUE * rows)) if rows else len(kinds)
                     self.keep(self._read(dict(kinds[:count])))

@@ -228,7 +228,7 @@ class CuptiRecording:
         if not self.received and not uses_gpu():
             return
         until, received = time.monotonic() + HANDOVER_SECONDS, 0
-        while time.monotonic() < until and not received == self.received > 0:
+        while time.monotonic() < until and (not received or received != self.received):
             received = self.received
             time.sleep(QUIET_SECONDS)
 
