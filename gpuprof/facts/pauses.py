@@ -15,7 +15,7 @@ from gpuprof.base.cuda import is_waiting
 from gpuprof.facts.host_clock import HOST_READS, host_clock, launched_ns
 from gpuprof.facts.launches import LAUNCH_READS, launches
 from gpuprof.facts.numbers import NOT_FOUND, columns_of, rows_named
-from gpuprof.facts.timeline import TIMELINE_READS, DeviceTimeline, timelines
+from gpuprof.facts.timeline import TIMELINE_READS, timelines
 from gpuprof.model.analysis import reads
 from gpuprof.model.intervals import NOTHING, Int64s, Intervals
 from gpuprof.model.profile import Profile, once_per_recording
@@ -80,59 +80,41 @@ class ShortWaits(NamedTuple):
 NO_WAITS: Final = ShortWaits(NOTHING, np.empty(0, np.int64), ())
 
 
-def short_waits(profile: Profile, device: DeviceTimeline) -> ShortWaits:
-    """The short gaps of a device of the whole recording in which a call returned that had waited.
+@once_per_recording
+def short_waits(profile: Profile) -> Mapping[int | None, ShortWaits]:
+    """By device, the short gaps in which a call returned that had waited.
 
     What ends such a gap was launched after that: the host waits each time before it goes on.
-    None where all short gaps of the device are little of its span, or clocks disagree.
+    None where all short gaps of a device are little of its span, or clocks disagree.
     """
-    if not profile.unrestricted.has("api_calls"):
-        return NO_WAITS
-    return profile.unrestricted.once(_short_waits).get(device.device_id, NO_WAITS)
-
-
-def _short_waits(profile: Profile) -> Mapping[int | None, ShortWaits]:
-    worth = []
-    for device in timelines(profile):
+    waits, worth = {device.device_id: NO_WAITS for device in timelines(profile)}, []
+    for device in timelines(profile) if profile.has("api_calls") else ():
         idle_ns = int(device.idle_ns(device.span.start, device.span.end).sum())
         # In a span nothing may run at all.
         short_ns = idle_ns - device.pauses.length
         if 0 < short_ns >= _LEAST_SHARE * device.span.length:
             worth.append(device)
-    clock = host_clock(profile)
-    if not worth or not clock.is_known:
-        return {}
+    if not worth or not (clock := host_clock(profile)).is_known:
+        return waits
     names = [name for name in profile.loaded("api_calls").names.distinct if is_waiting(name)]
     columns = ("start_ns", "end_ns", "process_id")
     parts = rows_named(profile, "api_calls", names, *columns)
     start, end, process, name = columns_of(parts, len(columns) + 1)
     start, end = (clock.on_devices(times, process) for times in (start, end))
     order = np.argsort(end, kind="stable")
-    calls = start[order], end[order], name[order]
-    return {
-        device.device_id: ShortWaits(*_left_by(profile, device, *calls), tuple(names))
-        for device in worth
-    }
-
-
-def _left_by(
-    profile: Profile, device: DeviceTimeline, start_ns: Int64s, end_ns: Int64s, name: Int64s
-) -> tuple[Intervals, Int64s]:
-    """The short gaps of a device that calls left, with the name of each; calls are by their ends.
-
-    Times are on the clock of the devices.
-    """
-    if not len(end_ns):
-        return NO_WAITS.gaps, NO_WAITS.call
-    short = device.short_gaps
-    place = np.searchsorted(end_ns, short.start, side="right")
-    rows = np.flatnonzero(place < len(end_ns))
-    place = place[rows]
-    is_in = (end_ns[place] <= short.end[rows]) & (start_ns[place] < short.start[rows])
-    rows, place = rows[is_in], place[is_in]
-    launch = launches(profile).beginning(np.full(len(rows), device.number), short.end[rows])
-    is_launched = launch != NOT_FOUND
-    rows, place, launch = rows[is_launched], place[is_launched], launch[is_launched]
-    is_after = launched_ns(profile, launch) >= end_ns[place]
-    rows, place = rows[is_after], place[is_after]
-    return Intervals(short.start[rows], short.end[rows]), name[place]
+    start, end, name = start[order], end[order], name[order]
+    for device in worth:
+        # Of each gap the first call that returned after it began, in it, and was open before it.
+        short = device.short_gaps
+        place = np.searchsorted(end, short.start, side="right")
+        rows = np.flatnonzero(place < len(end))
+        place = place[rows]
+        is_in = (end[place] <= short.end[rows]) & (start[place] < short.start[rows])
+        rows, place = rows[is_in], place[is_in]
+        launch = launches(profile).beginning(np.full(len(rows), device.number), short.end[rows])
+        is_after = launch != NOT_FOUND
+        is_after[is_after] = launched_ns(profile, launch[is_after]) >= end[place[is_after]]
+        rows, place = rows[is_after], place[is_after]
+        gaps = Intervals(short.start[rows], short.end[rows])
+        waits[device.device_id] = ShortWaits(gaps, name[place], tuple(names))
+    return waits

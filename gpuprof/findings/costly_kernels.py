@@ -239,7 +239,7 @@ def _waits_for_launches(scope: Scope) -> Int64s:
         long_pauses = Intervals(long_pauses.start[is_left], long_pauses.end[is_left])
     steps = scope.start_ns, scope.end_ns
     other_ns = covered_within(long_pauses, *steps)
-    other_ns += covered_within(short_waits(scope.profile, scope.device).gaps, *steps)
+    other_ns += covered_within(short_waits(scope.profile)[scope.device.device_id].gaps, *steps)
     return scope.device.idle_ns(*steps) - other_ns
 
 

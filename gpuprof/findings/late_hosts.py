@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -186,7 +186,7 @@ def of_scope(scope: Scope) -> Iterator[Finding]:
         yield _idle(scope, longer(pauses, SHORT_NS))
         return
     pieces = pieces_of(scope.profile)
-    gaps = intersection(short_waits(scope.profile, scope.device).gaps, pauses)
+    gaps = intersection(short_waits(scope.profile)[scope.device.device_id].gaps, pauses)
     steps = intersection(pauses, union(scope.start_ns, scope.end_ns))
     for cause, rows, lengths, of_pauses in _by_cause(scope, pieces, steps):
         if not len(rows) and not len(gaps):
@@ -354,8 +354,18 @@ def _waited(scope: Scope, pieces: Pieces, rows: Int64s, lengths: Int64s) -> tupl
         The name of the call, empty where none is known; what it reads back or copies each time,
         in words, empty where that is much; and what to do.
     """
-    times = Counter(_of_pauses(pieces, rows, lengths))
-    gaps, of_gap, names = short_waits(scope.profile, scope.device)
+    times = Counter[str]()
+    if len(rows):
+        # A pause counts for the call that its first piece is of.
+        order = np.lexsort((pieces.stretches.start_ns[rows], pieces.pause[rows]))
+        rows, lengths = rows[order], lengths[order]
+        first = np.flatnonzero(np.diff(pieces.pause[rows], prepend=-1))
+        label = pieces.stretches.label[rows[first]]
+        sums = np.bincount(label, np.add.reduceat(lengths, first), len(pieces.labels)).tolist()
+        for (kind, detail), ns in zip(pieces.labels, sums, strict=True):
+            if kind == "synchronising_call" and detail is not None and ns:
+                times[detail] = int(ns)
+    gaps, of_gap, names = short_waits(scope.profile)[scope.device.device_id]
     if len(gaps):
         inside = covered_within(Intervals(scope.start_ns, scope.end_ns), gaps.start, gaps.end)
         sums = np.bincount(of_gap, inside, len(names)).tolist()
@@ -368,23 +378,6 @@ def _waited(scope: Scope, pieces: Pieces, rows: Int64s, lengths: Int64s) -> tupl
     if is_mostly_idle and (size := _copied(scope, scope.device.number, _PIECE_BYTES)):
         return call, f", as it copies {say_bytes(size)} to the device in each step", _AT_ONCE
     return call, "", _READ_LATER
-
-
-def _of_pauses(pieces: Pieces, rows: Int64s, lengths: Int64s) -> Mapping[str, int]:
-    """How long pauses last in all, by the call that their first piece is of."""
-    if not len(rows):
-        return {}
-    order = np.lexsort((pieces.stretches.start_ns[rows], pieces.pause[rows]))
-    rows, lengths = rows[order], lengths[order]
-    first = np.flatnonzero(np.diff(pieces.pause[rows], prepend=-1))
-    of_pause = np.add.reduceat(lengths, first)
-    label = pieces.stretches.label[rows[first]]
-    sums = np.bincount(label, of_pause, len(pieces.labels))
-    return {
-        detail: int(sums[number])
-        for number, (kind, detail) in enumerate(pieces.labels)
-        if kind == "synchronising_call" and detail is not None and sums[number]
-    }
 
 
 def _copied(scope: Scope, dst: int, most_bytes: int) -> int:
