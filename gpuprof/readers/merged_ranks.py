@@ -104,8 +104,14 @@ class _JoinedFiles(JobNumbers[File]):
                 file.profile, skip_steps=profile.skip_steps, file_count=profile.file_count
             )
             part.expect(columns(part))
-            for function in functions:
-                _add(tables[function], number, function.of(part, number), function)
+            for function, of_files in tables.items():
+                of_files[number] = function.of(part, number)
+                first, *later = map(len, of_files.values())
+                # The tables so far as one, where they have many rows.
+                if not function.is_of_files and sum(later) > max(first, _MANY_ROWS):
+                    place, rows = min(of_files), function.together([*of_files.values()])
+                    of_files.clear()
+                    of_files[place] = rows
         for function in functions:
             answer = self.combined(function, tables.pop(function))
             self._answers[function, profile.skip_steps] = answer
@@ -210,17 +216,6 @@ class _JobRows:
         for piece in file.pieces(self._table, names):
             columns = zip(names, piece, strict=True)
             yield [self._job.column(number, self._table, name, column) for name, column in columns]
-
-
-def _add(tables: dict[int, pa.Table], number: int, table: pa.Table, function: PerFile) -> None:
-    """Keep the table of one more file; with those before as one where they have many rows."""
-    tables[number] = table
-    first, *later = tables.values()
-    if not function.is_of_files and sum(map(len, later)) > max(len(first), _MANY_ROWS):
-        place = min(tables)
-        rows = function.together([*tables.values()])
-        tables.clear()
-        tables[place] = rows
 
 
 def _files(profiles: Sequence[Profile]) -> list[File]:

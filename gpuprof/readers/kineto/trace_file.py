@@ -8,7 +8,7 @@ Source: https://github.com/pytorch/kineto, libkineto/src/output_json.cpp.
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,6 @@ from typing import Any, Final
 
 import msgspec
 import numpy as np
-import pyarrow as pa
 
 from gpuprof.base import json_input
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError
@@ -177,26 +176,21 @@ def read(path: Path) -> Profile:
         sources: dict[str, Source] = {**event_tables.tables(groups, trace.device_properties, job)}
         reads = {EventKind.PYTHON: _python_calls, EventKind.MEMORY: _memory_events}
         for name in reads.keys() & on_demand:
-            sources[name] = partial(_read_on_demand, reads[name], name, path, origin_ns)
+            sources[name] = partial(reads[name], path, origin_ns)
         return Profile(origin, sources)
 
 
-def _read_on_demand(
-    read_events: Callable[[Path, int], pa.Table], name: str, path: Path, origin_ns: int
-) -> Table:
-    return in_memory(schema.BY_NAME[name], read_events(path, origin_ns))
-
-
-def _memory_events(path: Path, origin_ns: int) -> pa.Table:
+def _memory_events(path: Path, origin_ns: int) -> Table:
     """Allocations and releases, by start."""
     with json_events.within_limits(path):
         kinds = {allocations.MEMORY: EventKind.MEMORY}
         scanned = _scanned_rows(path, kinds, allocations.ARGUMENTS, {})
         if scanned is not None:
             with suppress(json_input.ShapeError):
-                return allocations.of_rows(scanned[0][EventKind.MEMORY], origin_ns)
+                events = allocations.of_rows(scanned[0][EventKind.MEMORY], origin_ns)
+                return in_memory(schema.MEMORY_EVENTS, events)
         raw = _raw_events(path, allocations.MEMORY)
-        return allocations.of_events(path, raw, origin_ns)
+        return in_memory(schema.MEMORY_EVENTS, allocations.of_events(path, raw, origin_ns))
 
 
 def _raw_events(path: Path, category: str) -> list[msgspec.Raw]:
@@ -206,7 +200,7 @@ def _raw_events(path: Path, category: str) -> list[msgspec.Raw]:
     return [event for event, of_category in events if of_category == category]
 
 
-def _python_calls(path: Path, origin_ns: int) -> pa.Table:
+def _python_calls(path: Path, origin_ns: int) -> Table:
     """The calls of Python functions, which are read when they are asked for.
 
     Args:
@@ -219,7 +213,8 @@ def _python_calls(path: Path, origin_ns: int) -> pa.Table:
             timed = scanned[1][EventKind.PYTHON]
         else:
             timed = _timed(path, EventKind.PYTHON, _raw_events(path, _PYTHON))
-        return event_tables.python_calls(_sound(timed).since(origin_ns))
+        calls = event_tables.python_calls(_sound(timed).since(origin_ns))
+        return in_memory(schema.HOST_CALLS, calls)
 
 
 def _sound(group: TimedEvents) -> TimedEvents:

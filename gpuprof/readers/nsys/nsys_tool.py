@@ -11,7 +11,6 @@ import shutil
 import sqlite3
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -62,6 +61,7 @@ _JSON_EVENT: Final = re.compile(
     r',"Text":(?P<text>"(?:[^"\\]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*")'
 )
 _CONTROL: Final = re.compile(r"[\x00-\x1f]")
+_SEVERITIES: Final = {"Warning": WARNING, "Error": ERROR}
 _ELSEWHERE: Final = "export the report where it was recorded: nsys export --type sqlite FILE."
 _SQLITE: Final = "report.sqlite"
 # Changes with what is exported, so that an older cache is not taken for complete.
@@ -120,7 +120,10 @@ def _export(path: Path, into: Path) -> None:
             events = Path(scratch) / "events.json"
             _run(["nsys", "export", "--type=json"], report, events, path)
             with events.open(encoding="utf-8", errors="replace") as lines:
-                diagnoses = [*_diagnoses_in(lines)]
+                # One event a line; nsys exports diagnostics to tables since 2024 alone.
+                for event in filter(None, map(_JSON_EVENT.match, lines)):
+                    words = json_input.loads(_CONTROL.sub(" ", event["text"]))
+                    diagnoses.append((_SEVERITIES[event["level"]], words))
 
     def change(connection: sqlite3.Connection) -> None:
         if diagnoses:
@@ -133,18 +136,6 @@ def _export(path: Path, into: Path) -> None:
             connection.executemany(f"DELETE FROM {SETTINGS} WHERE rowid = ?", unread)
 
     scrub(database, change)
-
-
-def _diagnoses_in(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """Severity and text of the warnings and errors in an export of ``--type=json``.
-
-    It has one event a line. nsys exports diagnostics to tables since 2024 alone.
-    """
-    severities = {"Warning": WARNING, "Error": ERROR}
-    for line in lines:
-        event = _JSON_EVENT.match(line)
-        if event is not None:
-            yield severities[event["level"]], json_input.loads(_CONTROL.sub(" ", event["text"]))
 
 
 def reason(output: str, status: int) -> str:

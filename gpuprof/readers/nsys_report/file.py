@@ -225,41 +225,38 @@ class Report:
     def __init__(self, path: Path) -> None:
         self.path = path
         with path.open("rb") as file:
-            self._open(_sections(file), _Stream(file, (0, 0)))
-
-    def _open(self, sections: dict[str, _Stream], nothing: _Stream) -> None:
-        self.about, self.clocks, offsets = (
-            sections.get(name, nothing).remaining(f'its section "{name}"')
-            for name in (_UI, _CLOCKS, _OFFSETS)
-        )
-        stream = sections[_EVENTS]
-        start = stream.at + len(_EVENTS_HEAD)
-        if stream.take(len(_EVENTS_HEAD), "the mark of events") != _EVENTS_HEAD:
-            msg = "its events are of an unknown form"
-            raise ReportError(msg)
-        self.head, index = stream.message("its head"), stream.message("its index")
-        if (codec := index.text(9)) not in {None, _CODEC}:
-            msg = f"its events are packed as {codec}"
-            raise ReportError(msg)
-        end = start + offsets.integer(2) if offsets.integer(2) else None
-        if end is not None and not stream.at <= end <= stream.end:
-            msg = "its events end outside of their section"
-            raise ReportError(msg)
-        self.declared_events = index.integer(1)
-        self._batches = self._batches_in(stream, end)
-        # All texts by their numbers, each once.
-        texts: list[bytes] = []
-        while len(texts) < index.integer(3):
-            texts += nsys_reports.texts(stream.block("a block of texts"))
-        agree("texts", index.integer(3), len(texts))
-        agree("different texts", index.integer(3), len({*texts}))
-        self.strings = [text.decode("utf-8", "replace") for text in texts]
-        if index.integer(5):
-            threads = stream.message("its names of threads").messages(1)
-            agree("threads", index.integer(5), len(threads))
-        self.tail = stream.message("its tail")
-        self.settings = next(iter(self.head.messages(2)), Message(b""))
-        self._check_tail()
+            sections, nothing = _sections(file), _Stream(file, (0, 0))
+            self.about, self.clocks, offsets = (
+                sections.get(name, nothing).remaining(f'its section "{name}"')
+                for name in (_UI, _CLOCKS, _OFFSETS)
+            )
+            stream = sections[_EVENTS]
+            if stream.take(len(_EVENTS_HEAD), "the mark of events") != _EVENTS_HEAD:
+                msg = "its events are of an unknown form"
+                raise ReportError(msg)
+            end = stream.at + offsets.integer(2) if offsets.integer(2) else None
+            self.head, index = stream.message("its head"), stream.message("its index")
+            if (codec := index.text(9)) not in {None, _CODEC}:
+                msg = f"its events are packed as {codec}"
+                raise ReportError(msg)
+            if end is not None and not stream.at <= end <= stream.end:
+                msg = "its events end outside of their section"
+                raise ReportError(msg)
+            self.declared_events = index.integer(1)
+            self._batches = self._batches_in(stream, end)
+            # All texts by their numbers, each once.
+            texts: list[bytes] = []
+            while len(texts) < index.integer(3):
+                texts += nsys_reports.texts(stream.block("a block of texts"))
+            agree("texts", index.integer(3), len(texts))
+            agree("different texts", index.integer(3), len({*texts}))
+            self.strings = [text.decode("utf-8", "replace") for text in texts]
+            if index.integer(5):
+                threads = stream.message("its names of threads").messages(1)
+                agree("threads", index.integer(5), len(threads))
+            self.tail = stream.message("its tail")
+            self.settings = next(iter(self.head.messages(2)), Message(b""))
+            self._check_tail()
 
     def _check_tail(self) -> None:
         """What events are to agree with."""

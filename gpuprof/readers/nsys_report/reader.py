@@ -128,7 +128,16 @@ def read(path: Path) -> Profile:
         profile = export.profile(ReportTables(report, survey, before))
     except ReportError as error:
         check_unchanged(path, before)
-        return _checked_by_nsys(path, error)
+        fault = f"{path}: {error}"
+        if shutil.which("nsys") is None:
+            raise CorruptFileError(fault, "Copy it again from where it was recorded.") from error
+        try:
+            profile = reader_named(_THROUGH_NSYS).read(path)
+        except (CorruptFileError, InputError) as refusal:
+            msg = f"{fault}; {refusal.message.removeprefix(f'{path}: ')}"
+            raise type(refusal)(msg, refusal.hint) from error
+        note = f"Read through nsys, since a check of the report failed: {error}"
+        return _with_warnings(profile, note, *profile.origin.warnings)
     check_unchanged(path, before)
     return _with_warnings(
         profile, *profile.origin.warnings, *_unread(survey), *_doubts(report, survey)
@@ -137,21 +146,6 @@ def read(path: Path) -> Profile:
 
 def _with_warnings(profile: Profile, *warnings: str) -> Profile:
     return replace(profile, origin=replace(profile.origin, warnings=warnings))
-
-
-def _checked_by_nsys(path: Path, error: ReportError) -> Profile:
-    """What nsys makes of a report whose checks fail."""
-    fault = f"{path}: {error}"
-    if shutil.which("nsys") is None:
-        raise CorruptFileError(fault, "Copy it again from where it was recorded.") from error
-    try:
-        profile = reader_named(_THROUGH_NSYS).read(path)
-    except (CorruptFileError, InputError) as refusal:
-        refused = refusal.message.removeprefix(f"{path}: ")
-        msg = f"{fault}; {refused}"
-        raise type(refusal)(msg, refusal.hint) from error
-    note = f"Read through nsys, since a check of the report failed: {error}"
-    return _with_warnings(profile, note, *profile.origin.warnings)
 
 
 READER: Final = Reader(

@@ -153,7 +153,14 @@ def _add_table(survey: Survey, report: Report, name: str, of: Columns) -> None:
     if units.size and not units.min() == units.max() == 1:
         msg = f"times of {name} are of another unit"
         raise ReportError(msg)
-    _check_places(report, name, of)
+    devices, used = report.devices, of.get("deviceId")
+    if devices and used is not None and not np.isin(used, [NO_VALUE, -1, *devices]).all():
+        msg = f"{name} has a device that the report does not list"
+        raise ReportError(msg)
+    contexts = [*report.contexts] if name in _OF_CONTEXTS else []
+    if contexts and not np.isin(bits(of["globalPid"]) << 24 | of["contextId"], contexts).all():
+        msg = f"{name} has a context that the report does not list"
+        raise ReportError(msg)
     if (start := of.get("start")) is not None:
         survey.starts[name] = [int(start[0]), int(start[-1])]
         survey.disorder[name] = int((start[1:] < start[:-1]).sum())
@@ -180,18 +187,6 @@ def _are_timed(of: Columns) -> Flags:
 def _without_nulls(values: Int64s) -> Int64s:
     """Those that are no nulls, of which most columns have none."""
     return values[values != NO_VALUE] if values.min() == NO_VALUE else values
-
-
-def _check_places(report: Report, name: str, of: Columns) -> None:
-    places, used = report.devices, of.get("deviceId")
-    if places and used is not None and not np.isin(used, [NO_VALUE, -1, *places]).all():
-        msg = f"{name} has a device that the report does not list"
-        raise ReportError(msg)
-    if name in _OF_CONTEXTS and report.contexts:
-        contexts = bits(of["globalPid"]) << 24 | of["contextId"]
-        if not np.isin(contexts, [*report.contexts]).all():
-            msg = f"{name} has a context that the report does not list"
-            raise ReportError(msg)
 
 
 def _check_texts(report: Report, numbers: Int64s) -> None:

@@ -121,22 +121,16 @@ def _device(cells: Cells, name: str) -> int | None:
     return int(match[2]) if match else None
 
 
-def _named(cells: Cells) -> tuple[str, int | None]:
-    """The row's name and its correlation id, a column of CSV and part of text's name."""
-    text = cells.get("Name", "")
-    match = _CORRELATION.match(text)
-    if match is None or "Correlation_ID" in cells:
-        return text, _number(cells, "Correlation_ID")
-    return match[1], units.parse_count(match[2])
-
-
 def _activity(head: TraceHead, cells: Cells) -> tuple[str | None, Row]:
     """A row and its table; None for a page fault, a throttle or a mapping, which move no bytes.
 
     Raises:
         ValueError: A cell does not hold what its column says.
     """
-    name, correlation_id = _named(cells)
+    name, correlation_id = cells.get("Name", ""), _number(cells, "Correlation_ID")
+    # In text the id is a part of the name.
+    if "Correlation_ID" not in cells and (match := _CORRELATION.match(name)) is not None:
+        name, correlation_id = match[1], units.parse_count(match[2])
     kind = cuda.memcpy_kind(name)
     if kind is None and name.startswith("[Unified Memory"):
         return None, {}

@@ -53,11 +53,18 @@ def rows(
     alike = details.indices.to_numpy()
     ids = pc.if_else(pc.equal(cells["id"], ""), pa.scalar(None, pa.string()), cells["id"])
     _, first = np.unique(alike, return_index=True)
+    # Of the starts of each unit, one of the fewest decimals.
+    times, marks = cells["start"], cells["start_unit"]
+    dot, length = pc.find_substring(times, ".").to_numpy(), pc.binary_length(times).to_numpy()
+    decimals, starts = np.where(dot < 0, 0, length - dot), []
+    for unit in pc.unique(marks).to_pylist():
+        of_unit = np.flatnonzero(pc.equal(marks, unit))
+        starts.append(f"{times[int(of_unit[decimals[of_unit].argmin()])]}{unit}")
     return (
         (start_ns, start_ns + duration_ns, pc.fill_null(ids.cast(pa.int64()), -1).to_numpy()),
         alike,
         dict(zip(details.dictionary.to_pylist(), lines.take(first).to_pylist(), strict=True)),
-        _coarsest(cells["start"], cells["start_unit"]),
+        starts,
     )
 
 
@@ -91,14 +98,3 @@ def _in_ns(times: pa.Array, marks: pa.Array) -> Integers:
     exact = pc.multiply(times.cast(pa.decimal128(18, 9)), factor)
     numbers: Integers = pc.round(exact, 0, "half_to_even").cast(pa.int64()).to_numpy()
     return numbers
-
-
-def _coarsest(times: pa.Array, marks: pa.Array) -> list[str]:
-    """Of the times of each unit, one of the fewest decimals, with its unit."""
-    dot, length = pc.find_substring(times, ".").to_numpy(), pc.binary_length(times).to_numpy()
-    decimals = np.where(dot < 0, 0, length - dot)
-    examples = []
-    for unit in pc.unique(marks).to_pylist():
-        of_unit = np.flatnonzero(pc.equal(marks, unit))
-        examples.append(f"{times[int(of_unit[decimals[of_unit].argmin()])]}{unit}")
-    return examples
