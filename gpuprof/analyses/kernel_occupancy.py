@@ -236,24 +236,6 @@ def _launches(
 
 def _summed(keys: Int64s, calls: Int64s, total_ns: Int64s) -> tuple[Int64s, Int64s, Int64s]:
     """Launches that are alike as one: their keys are the columns of an array."""
-    first, group = _alike(keys)
-    number = len(first)
-    return (
-        keys[:, first],
-        sums_by_number(group, calls, number),
-        sums_by_number(group, total_ns, number),
-    )
-
-
-def _product(sizes: list[npt.NDArray[Any]]) -> Int64s:
-    """Blocks of a grid, or threads of a block; unknown where a side is."""
-    x, y, z = (side.astype(np.int64) for side in sizes)
-    is_known = (x != UNKNOWN) & (y != UNKNOWN) & (z != UNKNOWN)
-    return np.where(is_known, x * y * z, UNKNOWN)
-
-
-def _alike(keys: Int64s) -> tuple[Int64s, Int64s]:
-    """The first of the columns that are alike, and for each column the place of that one."""
     mixed = np.zeros(keys.shape[1], np.uint64)
     for place, row in enumerate(keys):
         mixed += row.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15 + 2 * 0x5851F42D4C957F * place)
@@ -264,11 +246,21 @@ def _alike(keys: Int64s) -> tuple[Int64s, Int64s]:
     if (keys.take(column_of[number], axis=1) == keys).all():
         used = np.flatnonzero(column_of >= 0)
         first, column_of[used] = column_of[used], np.arange(len(used))
-        return first, column_of[number]
-    _, first, group = np.unique(mixed, return_index=True, return_inverse=True)
-    if not (keys[:, first[group]] == keys).all():
-        _, first, group = np.unique(keys, axis=1, return_index=True, return_inverse=True)
-    return first, group.reshape(-1)
+        group = column_of[number]
+    else:
+        _, first, group = np.unique(mixed, return_index=True, return_inverse=True)
+        if not (keys[:, first[group]] == keys).all():
+            _, first, group = np.unique(keys, axis=1, return_index=True, return_inverse=True)
+            group = group.reshape(-1)
+    calls, total_ns = (sums_by_number(group, of, len(first)) for of in (calls, total_ns))
+    return keys[:, first], calls, total_ns
+
+
+def _product(sizes: list[npt.NDArray[Any]]) -> Int64s:
+    """Blocks of a grid, or threads of a block; unknown where a side is."""
+    x, y, z = (side.astype(np.int64) for side in sizes)
+    is_known = (x != UNKNOWN) & (y != UNKNOWN) & (z != UNKNOWN)
+    return np.where(is_known, x * y * z, UNKNOWN)
 
 
 def _row(

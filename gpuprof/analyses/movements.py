@@ -10,7 +10,7 @@ import pyarrow as pa
 from gpuprof.base.cuda import UNKNOWN as UNKNOWN_KIND
 from gpuprof.base.units import NS_PER_S
 from gpuprof.facts.collective_parts import PARTS_READS, SETUP, SPREAD, collective_parts
-from gpuprof.facts.communication import CommunicationKernels, bus_factor
+from gpuprof.facts.communication import bus_factor
 from gpuprof.facts.launch_paths import LaunchPaths, paths_of_modules
 from gpuprof.facts.launches import exposed_of_copies, launches
 from gpuprof.facts.numbers import Numbers, first_of
@@ -129,7 +129,11 @@ def _of_collectives(profile: Profile, paths: LaunchPaths) -> pa.Table:
     is_unknown = is_timed & ~parts.is_complete & (parts.basis != SPREAD)
     has_no_parts = (of.sums(is_timed) == 0) | (of.sums(is_unknown) > 0)
     is_lagging = is_timed & (parts.instance >= 0)
-    size, bus = _bytes_of(kernels)
+    # Bytes of each collective, -1 for unknown, and what each rank's link carries, or nan.
+    sizes = [of.message_bytes for of in kernels.collectives]
+    size = np.array([-1 if n is None else n for n in sizes], np.int64)
+    factors = [bus_factor(of.collective, of.group_size) for of in kernels.collectives]
+    bus = np.where(size < 0, np.nan, size * np.array([np.nan if f is None else f for f in factors]))
     return of.table(
         paths,
         names.tolist(),
@@ -154,15 +158,6 @@ def _chosen(profile: Profile, start_ns: Int64s, device: Numbers, *ends: Numbers)
     if part.device_id is not None:
         is_meant &= np.any([end == part.device_id for end in (device, *ends)], axis=0)
     return np.flatnonzero(is_meant)
-
-
-def _bytes_of(kernels: CommunicationKernels) -> tuple[Int64s, npt.NDArray[np.float64]]:
-    """Of each collective its bytes, -1 for unknown, and what each rank's link carries, or nan."""
-    collectives = kernels.collectives
-    size = np.array([-1 if (b := of.message_bytes) is None else b for of in collectives], np.int64)
-    factors = [bus_factor(of.collective, of.group_size) for of in collectives]
-    factor = np.array([np.nan if f is None else f for f in factors], float)
-    return size, np.where(size < 0, np.nan, size * factor)
 
 
 class _Groups:

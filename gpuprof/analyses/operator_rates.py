@@ -100,34 +100,28 @@ def operator_rates(profile: Profile) -> pa.Table:
 
 
 def _table(rows: list[dict[str, Any]]) -> pa.Table:
-    """Sums with the rates that they make, the longest total first."""
-    rated = [row | _rates(row) for row in rows]
-    return OPERATOR_RATES.table(
-        sorted(rated, key=lambda row: (-row["total_ns"], row["operator"], row["shapes"]))
-    )
-
-
-def _rates(row: dict[str, Any]) -> dict[str, Any]:
-    """What the work of a row comes to in its time, and beside the peaks of its GPU."""
-    calls, total_ns = row["calls"], row["total_ns"]
-    seconds = total_ns / NS_PER_S
-    rates = {
-        f"{name}_per_s": None if row[name] is None or not total_ns else row[name] * calls / seconds
-        for name in ("flops", "bytes")
-    }
-    gpu, least_ns = gpu_named(row["gpu"] or ""), dict[str, float]()
-    peak = None if gpu is None else gpu.peak_flops_per_s(row["data_type"])
-    if gpu is not None and row["bytes"] is not None and (peak or row["flops"] is None):
-        least_ns[MEMORY] = NS_PER_S * calls * row["bytes"] / gpu.bytes_per_s
-        least_ns[COMPUTE] = NS_PER_S * calls * row["flops"] / peak if row["flops"] and peak else 0
-    if not (least_ns and total_ns):
-        return rates
-    limit = max(least_ns, key=lambda name: least_ns[name])
-    return rates | {
-        "limited_by": limit,
-        "roofline_share": least_ns[limit] / total_ns,
-        "excess_ns": max(total_ns - round(least_ns[limit]), 0),
-    }
+    """Sums with what they come to in their time and beside the GPU's peaks, the longest first."""
+    rated = []
+    for row in rows:
+        calls, total_ns = row["calls"], row["total_ns"]
+        rates: dict[str, Any] = {}
+        for name in ("flops", "bytes") if total_ns else ():
+            if row[name] is not None:
+                rates[f"{name}_per_s"] = row[name] * calls / (total_ns / NS_PER_S)
+        gpu, least_ns = gpu_named(row["gpu"] or ""), dict[str, float]()
+        peak = None if gpu is None else gpu.peak_flops_per_s(row["data_type"])
+        if gpu is not None and row["bytes"] is not None and (peak or row["flops"] is None):
+            flops = row["flops"] or 0
+            least_ns[MEMORY] = NS_PER_S * calls * row["bytes"] / gpu.bytes_per_s
+            least_ns[COMPUTE] = NS_PER_S * calls * flops / peak if peak else 0
+        if least_ns and total_ns:
+            limit = max(least_ns, key=least_ns.__getitem__)
+            excess_ns = max(total_ns - round(least_ns[limit]), 0)
+            share = least_ns[limit] / total_ns
+            rates |= {"limited_by": limit, "roofline_share": share, "excess_ns": excess_ns}
+        rated.append(row | rates)
+    rated.sort(key=lambda row: (-row["total_ns"], row["operator"], row["shapes"]))
+    return OPERATOR_RATES.table(rated)
 
 
 ANALYSIS: Final = operator_rates.analysis("Operators beside the peaks of their GPU", OPERATOR_READS)

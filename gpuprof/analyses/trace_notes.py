@@ -154,7 +154,19 @@ def step_notes(profile: Profile) -> list[str]:
         note = f"The marks of {_listed([*names], 'phases')} leave out much of the time"
         period = "the period from its start to that of the next, with what the program does between"
         notes.append(f"{note}: a step is {period} marks.")
-    notes += [*_warm_up(profile, steps), *_outliers(steps)]
+    notes += _warm_up(profile, steps)
+    far = [
+        (int(of_phase.end_ns[place] - of_phase.start_ns[place]), of_phase, place)
+        for of_phase in steps
+        for place in of_phase.outliers.tolist()
+    ]
+    far.sort(key=lambda item: -item[0])
+    words = [
+        f"step {of_phase.number[place]} of {_name(of_phase.phase.name)} took {say_ns(ns)},"
+        f" median {say_ns(of_phase.phase.step_ns)}"
+        for ns, of_phase, place in far
+    ]
+    notes += [f"Far longer than most: {_listed(words, 'steps')}."] if words else []
     # Each process and device has phases of its own, which often have one name.
     few = Counter(
         f"{_name(phase.name)} has {counted(number, 'whole step', 'whole steps')}"
@@ -184,21 +196,6 @@ def _warm_up(profile: Profile, steps: Sequence[PhaseSteps]) -> list[str]:
     aside = "Set aside" if profile.skip_steps else "Set aside as warm-up"
     hint = "" if profile.skip_steps else "; --skip-steps 0 keeps all"
     return [f"{aside}: {_listed(words, 'phases')}{hint}."]
-
-
-def _outliers(steps: Sequence[PhaseSteps]) -> list[str]:
-    far = [
-        (int(phase_steps.end_ns[place] - phase_steps.start_ns[place]), phase_steps, place)
-        for phase_steps in steps
-        for place in phase_steps.outliers.tolist()
-    ]
-    far.sort(key=lambda item: -item[0])
-    words = [
-        f"step {phase_steps.number[place]} of {_name(phase_steps.phase.name)} took {say_ns(ns)},"
-        f" median {say_ns(phase_steps.phase.step_ns)}"
-        for ns, phase_steps, place in far
-    ]
-    return [f"Far longer than most: {_listed(words, 'steps')}."] if words else []
 
 
 def _name(text: str) -> str:

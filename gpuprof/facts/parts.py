@@ -115,8 +115,7 @@ def part_of(profile: Profile, part: RecordingPart, *, is_kept_whole: bool = Fals
         msg = f"{profile.origin.source} holds sums only, so no part of it can be selected"
         raise MissingTableError(msg, "Record with `gpuprof record`, which keeps every activity.")
     restricted = profile.restricted(part.selection(profile))
-    is_filled = _starts if is_kept_whole else _runs
-    if not is_filled(restricted, timed):
+    if not _is_filled(restricted, timed, is_kept_whole=is_kept_whole):
         verb = "starts" if is_kept_whole else "runs"
         msg = f"{profile.origin.source}: nothing {verb} in this part, {part.words}"
         columns = [start for name in timed for (start,) in profile.columns(name, "start_ns")]
@@ -149,8 +148,11 @@ def _check_device(profile: Profile, device_id: int) -> None:
     raise UsageError(msg, f"Devices: {devices}." if devices else "It names no device.")
 
 
-def _runs(part: Profile, names: list[str]) -> bool:
-    """Whether anything runs in the windows: a mistyped time would show zeros."""
+def _is_filled(part: Profile, names: list[str], *, is_kept_whole: bool) -> bool:
+    """Whether anything runs in the windows, or starts there: a mistyped time would show zeros."""
+    if is_kept_whole:  # a range by itself is no work
+        work = (name for name in names if name != _RANGES)
+        return any(len(start) for name in work for (start,) in part.columns(name, "start_ns"))
     windows = part.selection.windows
     if windows is None:
         return True
@@ -162,9 +164,3 @@ def _runs(part: Profile, names: list[str]) -> bool:
         for name in names
         for start, end in part.unrestricted.columns(name, "start_ns", "end_ns")
     )
-
-
-def _starts(part: Profile, names: list[str]) -> bool:
-    """Whether anything but a range starts in the windows."""
-    events = (name for name in names if name != _RANGES)
-    return any(len(start) for name in events for (start,) in part.columns(name, "start_ns"))

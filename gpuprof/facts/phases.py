@@ -302,7 +302,10 @@ def _phases_of(
     busy = np.stack([_times(series, _kernels(device)) for device in step_devices])
     series = by_period(series)
     is_cut = _cut(series, busy.sum(axis=0), [device.span for device in step_devices])
-    is_cut |= series.end_ns > _lost_ns(series.process_id, profile)
+    # Steps lack what a thread launched after its calls were lost.
+    lost = lost_threads(profile).items()
+    lost_ns = [last_ns for of, (_, last_ns) in lost if series.process_id in (None, of)]
+    is_cut |= series.end_ns > min(lost_ns, default=np.iinfo(np.int64).max)
     kind, is_unusual = kinds(groups(name, mixes(*counts), *(busy > 0).astype(np.int8)), is_cut)
     length = series.end_ns - series.start_ns
     if _ends_with_next(series):
@@ -414,13 +417,6 @@ def _names(series: StepWindows, profile: Profile) -> tuple[list[str], Int64s, In
     names = sorted({texts[index] for index in label.tolist()})
     places = {name: number for number, name in enumerate(names)}
     return names, np.array([places[texts[index]] for index in label.tolist()]), section
-
-
-def _lost_ns(process_id: int | None, profile: Profile) -> int:
-    """From when on steps lack what a thread launched: the last of all instants for never."""
-    lost = lost_threads(profile).items()
-    its = (last_ns for of, (_, last_ns) in lost if process_id in (None, of))
-    return min(its, default=np.iinfo(np.int64).max)
 
 
 def _cut(series: StepWindows, busy: Int64s, spans: Sequence[Intervals]) -> _Flags:

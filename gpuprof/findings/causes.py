@@ -5,7 +5,7 @@ at most 30 words, and one base for its shares. What is mended in one place is on
 This is of words and rows alone, so that to show a result imports none of what made it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
@@ -319,28 +319,27 @@ def by_family(rows: Iterable[Row]) -> Iterator[tuple[str, list[Row]]]:
 
     What a family costs is empty where it has one cause, which says that itself.
     """
-    for _, of_family in groupby(rows, key=lambda row: row["family"]):
+    for family, of_family in groupby(rows, key=lambda row: row["family"]):
         parts = [*of_family]
+        if len(parts) == 1:
+            yield "", parts
+            continue
+        # Its costs are those where its first cause costs most.
+        first, step_ns = parts[0], parts[0]["step_ns"] or 0
+        together: dict[str, Any] = {}
+        for name in ("cost", "win", "predicted_win"):
+            together[f"{name}_ns"] = ns = first[f"family_{name}_ns"]
+            together[f"{name}_share"] = ns / step_ns if step_ns and ns is not None else 0.0
+        # What only some of them win in a replay says nothing of all.
+        if any(part["predicted_win_ns"] is None for part in parts):
+            together["predicted_win_ns"] = None
+        cost, of_phase = time_and_share(together, "cost"), f' of a step of "{first["phase"]}"'
+        of_a_step = " of a step" if first["steps"] else ""
+        # Where there are several phases, findings name theirs.
+        of_a_step = of_phase if of_phase in first["finding"] else of_a_step
+        cost_of_step = cost.replace(" (", f"{of_a_step} (")
         # Below what its family costs of a step, a cause need not say of what.
         below: list[Row] = [
             {**p, "finding": p["finding"].replace(" of a step (", " (")} for p in parts
         ]
-        yield (_head(parts), below) if len(parts) > 1 else ("", parts)
-
-
-def _head(parts: Sequence[Row]) -> str:
-    """What a family costs where its first cause costs most, and what can be won of that."""
-    first, step_ns = parts[0], parts[0]["step_ns"] or 0
-    together: dict[str, Any] = {}
-    for name in ("cost", "win", "predicted_win"):
-        together[f"{name}_ns"] = time_ns = first[f"family_{name}_ns"]
-        together[f"{name}_share"] = time_ns / step_ns if step_ns and time_ns is not None else 0.0
-    # What only some of them win in a replay says nothing of all.
-    if any(part["predicted_win_ns"] is None for part in parts):
-        together["predicted_win_ns"] = None
-    cost, of_phase = time_and_share(together, "cost"), f' of a step of "{first["phase"]}"'
-    of_a_step = " of a step" if first["steps"] else ""
-    # Where there are several phases, findings name theirs.
-    of_a_step = of_phase if of_phase in first["finding"] else of_a_step
-    cost_of_step = cost.replace(" (", f"{of_a_step} (")
-    return f"{_TAKES[first['family']]} {cost_of_step}; {winnings(together, cost)}"
+        yield f"{_TAKES[family]} {cost_of_step}; {winnings(together, cost)}", below
