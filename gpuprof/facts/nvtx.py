@@ -150,7 +150,17 @@ def _numbered(
         is_of_process = np.array([kind == START_END for kind in words[-1]], bool).take(codes[-1])
         lane = np.where(is_of_process, ALL_THREADS, thread)
         # Texts, domains and kinds become numbers while their part is at hand.
-        yield start, end, narrowed(process), narrowed(lane), _labelled(codes, words, numbers)
+        code = np.zeros(len(start), np.int64)
+        for places, of in zip(codes, words, strict=True):
+            code *= len(of)
+            code += places
+        used, index = different_codes(code)
+        labels = []
+        for at_word in zip(*np.unravel_index(used, [len(of) for of in words]), strict=True):
+            text, domain, kind = (of[at] or "" for of, at in zip(words, at_word, strict=True))
+            labels.append(numbers.setdefault((text, domain, kind), len(numbers)))
+        label = np.array(labels, np.int32).take(index)
+        yield start, end, narrowed(process), narrowed(lane), label
     if not profile.loaded("nvtx_ranges").holds("inputs"):  # else they are read once more
         profile.let_go("nvtx_ranges")
 
@@ -191,25 +201,6 @@ def ranges_like(profile: Profile, pattern: str) -> Ranges:
     is_alike = [expression.fullmatch(text) is not None for text, _, _ in ranges.labels]
     alike = ranges.labelled(is_alike)
     return alike.of_kind(is_operation=False) or alike
-
-
-def _labelled(
-    codes: Sequence[Numbers], words: Sequence[Sequence[str | None]], numbers: dict[Label, int]
-) -> Numbers:
-    """The number of the label of each range; labels without one yet are given one.
-
-    ``codes`` are the places of text, domain and kind of the ranges among ``words``.
-    """
-    code = np.zeros(len(codes[0]), np.int64)
-    for places, of in zip(codes, words, strict=True):
-        code *= len(of)
-        code += places
-    used, index = different_codes(code)
-    labels = []
-    for of_label in zip(*np.unravel_index(used, [len(of) for of in words]), strict=True):
-        text, domain, kind = (of[place] or "" for of, place in zip(words, of_label, strict=True))
-        labels.append(numbers.setdefault((text, domain, kind), len(numbers)))
-    return np.array(labels, np.int32).take(index)
 
 
 def patterns(texts: Sequence[str]) -> list[str]:
