@@ -159,7 +159,13 @@ def _truncated(recorded: Profile) -> tuple[str, str] | None:
     calls = _calls_like(recorded, LAUNCHING_CALLS)
     if lost < _LEAST_SHARE * calls:
         return None
-    steps = _recorded_steps(recorded)
+    # Of how many of the steps that ranges mark there are records, where not of all.
+    marked = [steps for steps in steps_by_phase(recorded) if steps.phase.source == FROM_RANGES]
+    names = {_NUMBER_OF_PHASE.sub("", steps.phase.name) for steps in marked}
+    parts = named_parts(recorded)
+    is_step = np.array([masked(text) in names for text, _, _ in parts.labels], bool)
+    marks, known = np.count_nonzero(is_step[parts.label]), sum(len(of.start_ns) for of in marked)
+    steps = f", after {known:,} of {marks:,} steps" if known < marks else ""
     words = f"has no records of what was launched last{steps}: of {lost:,} of {calls:,} launches"
     return words, "steps" if steps else "totals"
 
@@ -177,19 +183,6 @@ def _calls_like(profile: Profile, pattern: re.Pattern[str], after_ns: int | None
             if start.max(initial=after_ns) > after_ns
         )
     return sum(int(np.count_nonzero(is_meant.of(number))) for number in numbers)
-
-
-def _recorded_steps(profile: Profile) -> str:
-    """Of how many of the steps that ranges mark there are records; empty where not known."""
-    marked = [steps for steps in steps_by_phase(profile) if steps.phase.source == FROM_RANGES]
-    if not marked:
-        return ""
-    names = {_NUMBER_OF_PHASE.sub("", steps.phase.name) for steps in marked}
-    parts = named_parts(profile)
-    is_step = np.array([masked(text) in names for text, _, _ in parts.labels], bool)
-    marks = int(np.count_nonzero(is_step[parts.label]))
-    recorded = sum(len(steps.start_ns) for steps in marked)
-    return f", after {recorded:,} of {marks:,} steps" if recorded < marks else ""
 
 
 @lru_cache(1 << 14)  # files of one job have the same names
@@ -236,23 +229,17 @@ def _no_kernels(profile: Profile, device: DeviceTimeline) -> Finding:
             f"record again: {counted(launched, 'launch', 'launches')} of kernels left no record of"
             " what ran (see the profiler's messages)"
         )
-    only = f"ran no kernel: the recording has {' and '.join(counts)} only"
-    words = (only + _most_copies(recorded), 0, 0, "recording kernels", suggestion, "totals")
+    phrase = f"ran no kernel: the recording has {' and '.join(counts)} only"
+    copies = transfer_rows(recorded)
+    routes = [(sums_of(copies, rows), rows[0]) for rows in groups(copies.src, copies.dst)]
+    if routes:  # where most of the time of transfers goes
+        sums, first = max(routes, key=lambda route: route[0]["total_ns"])
+        if sums["calls"] > 1 and sums["bytes"] and sums["bytes_per_s"]:
+            src, dst = (end_name(if_known(int(end[first]))) for end in (copies.src, copies.dst))
+            size, speed = say_bytes(sums["bytes"] / sums["calls"]), say_bytes(sums["bytes_per_s"])
+            phrase += f"; most {src} to {dst}, {size} each at {speed}/s"
+    words = (phrase, 0, 0, "recording kernels", suggestion, "totals")
     return Finding("no_kernels", span_of(profile, device), *words)
-
-
-def _most_copies(profile: Profile) -> str:
-    """Where most of the time of transfers goes, their size and speed; empty for a single one."""
-    if not profile.has("memcpys"):
-        return ""
-    copies = transfer_rows(profile)
-    routes = ((sums_of(copies, rows), rows[0]) for rows in groups(copies.src, copies.dst))
-    sums, first = max(routes, key=lambda route: route[0]["total_ns"], default=(None, 0))
-    if sums is None or sums["calls"] <= 1 or not (sums["bytes"] and sums["bytes_per_s"]):
-        return ""
-    src, dst = (end_name(if_known(int(end[first]))) for end in (copies.src, copies.dst))
-    size, speed = say_bytes(sums["bytes"] / sums["calls"]), say_bytes(sums["bytes_per_s"])
-    return f"; most {src} to {dst}, {size} each at {speed}/s"
 
 
 def words_of_unequal(most_ns: int, least_ns: int, device: str) -> str:
