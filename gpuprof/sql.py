@@ -144,11 +144,7 @@ def _tables(profile: Profile, words: set[str]) -> dict[str, _Readable]:
         columns = {**schema.BY_NAME[name].columns, **derived_tables.COLUMNS.get(name, {})}
         rows = partial(_recorded_rows, profile, name, columns)
         tables[name] = _Readable(name, columns, rows)
-    computed = {
-        name: (table.schema, table.make)
-        for name, table in derived_tables.TABLES.items()
-        if table.of in profile.sources
-    }
+    computed = dict(derived_tables.TABLES if derived_tables.SOURCE in profile.sources else {})
     for name in (ANALYSES | LONG).keys() & words:
         analysis = analysis_named(name)
         if not analysis.missing(profile):
@@ -284,7 +280,7 @@ def _no_table(profile: Profile, name: str) -> MissingTableError | QueryError:
     lower_name, derived = name.lower(), derived_tables.TABLES
     lacking: str | None = ""
     if lower_name in schema.BY_NAME or lower_name in derived:
-        lacking = derived[lower_name].of if lower_name in derived else lower_name
+        lacking = derived_tables.SOURCE if lower_name in derived else lower_name
     elif lower_name in ANALYSES | LONG:
         lacking = analysis_named(lower_name).missing(profile)
     if not lacking:

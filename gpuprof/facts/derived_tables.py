@@ -4,7 +4,7 @@ The two halves of a staged copy are two rows of ``memcpys``, and one of ``copies
 """
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -51,20 +51,6 @@ COLUMNS: Final[Mapping[str, Mapping[str, Column]]] = {
         "dst": _DST,
     },
 }
-
-
-class DerivedTable(NamedTuple):
-    """A table that is made of a recorded one.
-
-    Args:
-        of: The recorded table.
-        schema: Its columns.
-        make: What makes it of a recording, by start.
-    """
-
-    of: str
-    schema: Schema
-    make: Callable[[Profile], pa.Table]
 
 
 def with_derived(profile: Profile, name: str, columns: Collection[str]) -> pa.Table:
@@ -206,10 +192,9 @@ _BY_DEVICE: Final = Schema(
         "is_transfer": _IS_TRANSFER,
     },
 )
-TABLES: Final[Mapping[str, DerivedTable]] = {
-    table.schema.name: table
-    for table in (
-        DerivedTable("memcpys", _COPIES, _copies),
-        DerivedTable("memcpys", _BY_DEVICE, _copies_by_device),
-    )
+# Tables that are made of `SOURCE`: their columns, and what makes them of a recording, by start.
+SOURCE: Final = "memcpys"
+TABLES: Final[Mapping[str, tuple[Schema, Callable[[Profile], pa.Table]]]] = {
+    _COPIES.name: (_COPIES, _copies),
+    _BY_DEVICE.name: (_BY_DEVICE, _copies_by_device),
 }

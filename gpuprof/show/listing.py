@@ -36,10 +36,10 @@ def schemas_text(schemas: Sequence[Schema]) -> str:
     Derived relations and columns, which queries have besides the recorded ones, come last.
     """
     relations = {
-        f"{name}: derived from {table.of}": {
-            column: spec.meaning for column, spec in table.schema.columns.items()
+        f"{name}: derived from {derived_tables.SOURCE}": {
+            column: spec.meaning for column, spec in derived.columns.items()
         }
-        for name, table in derived_tables.TABLES.items()
+        for name, (derived, _) in derived_tables.TABLES.items()
     }
     documented = {}
     for schema in schemas:

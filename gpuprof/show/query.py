@@ -69,9 +69,9 @@ def schema_table(profile: Profile | None) -> pa.Table:
         rows += [(name, n, c.dtype, unit_of(c), c.meaning) for n, c in table.columns.items()]
         if table in recorded:
             rows += _derived_rows(name, derived_tables.COLUMNS.get(table.name, {}))
-    for name, derived in derived_tables.TABLES.items():
-        if derived.of in names:
-            rows += _derived_rows(name, derived.schema.columns)
+    for name, (derived, _) in derived_tables.TABLES.items():
+        if derived_tables.SOURCE in names:
+            rows += _derived_rows(name, derived.columns)
     return pa.table(dict(zip(_SCHEMA, zip(*rows, strict=True), strict=True)))
 
 
