@@ -1,7 +1,7 @@
 """What ran when on each device, lane by lane, with as many rows as a picture can show."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -119,6 +119,8 @@ RANKS_IN_STEP: Final = Schema(
 
 # Device, name, and when it is exposed and hidden.
 _Lane = tuple[int | None, str, Intervals, Intervals]
+# The binary logarithms of the ns of slices, and of shorter ones from an instant to another one.
+_Slices = tuple[int, int, int, int]
 
 
 def lanes(profile: Profile) -> pa.Table:
@@ -139,13 +141,13 @@ def lanes(profile: Profile) -> pa.Table:
     all_lanes = _lanes(profile)
     starts = [times.start for *_, exposed, hidden in all_lanes for times in (exposed, hidden)]
     shift = _shortest(starts, _MOST_ROWS)
-    slices = _Slices(shift)
+    slices = shift, 0, 0, 0
     if shift and (step := typical_step(profile)) is not None:
         *_, first, last = step
         within = [of[np.searchsorted(of, first) : np.searchsorted(of, last)] for of in starts]
         # Of places that are so exact, fewer fit into a page.
         inside = _shortest(within, _MOST_ROWS // 6)
-        slices = _Slices(_shortest(starts, _MOST_ROWS * 2 // 3), inside, first, last)
+        slices = _shortest(starts, _MOST_ROWS * 2 // 3), inside, first, last
     tables = [
         _table(lane, times, slices, is_exposed=is_exposed)
         for lane in all_lanes
@@ -153,22 +155,6 @@ def lanes(profile: Profile) -> pa.Table:
         if len(times)
     ]
     return pa.concat_tables(tables).combine_chunks() if tables else LANES.empty()
-
-
-class _Slices(NamedTuple):
-    """Slices of a power of two of ns, shorter ones within a part of the time."""
-
-    shift: int
-    shift_within: int = 0
-    first: int = 0
-    last: int = 0
-
-    def of(self, start: Int64s) -> tuple[Int64s, Int64s]:
-        """The slice in which each of some instants lies, and how long that is."""
-        is_within = (start >= self.first) & (start < self.last)
-        # No slice within has the number of one outside.
-        number = np.where(is_within, ~(start >> self.shift_within), start >> self.shift)
-        return number, np.where(is_within, 1 << self.shift_within, 1 << self.shift)
 
 
 def _shortest(starts: Sequence[Int64s], most_rows: int) -> int:
@@ -327,8 +313,12 @@ def _transfers(profile: Profile) -> Mapping[int | None, Mapping[str, Intervals]]
 
 
 def _table(lane: _Lane, times: Intervals, slices: _Slices, *, is_exposed: bool) -> pa.Table:
+    """When a lane was busy in each slice in which it begins to be, exposed or hidden."""
+    shift, inside, begin, until = slices
     start, end = times.start, times.end
-    number, slice_ns = slices.of(start)
+    is_within = (start >= begin) & (start < until)
+    # No slice within has the number of one outside.
+    number = np.where(is_within, ~(start >> inside), start >> shift)
     first = np.flatnonzero(np.concatenate([[True], np.diff(number) != 0]))
     last = np.concatenate([first[1:], [len(start)]]) - 1
     columns: dict[str, Any] = _place(lane, len(first)) | {
@@ -336,7 +326,7 @@ def _table(lane: _Lane, times: Intervals, slices: _Slices, *, is_exposed: bool) 
         "start_ns": start[first],
         "end_ns": end[last],
         "busy_ns": np.add.reduceat(end - start, first),
-        "slice_ns": slice_ns[first],
+        "slice_ns": np.where(is_within[first], 1 << inside, 1 << shift),
     }
     return LANES.conform(pa.table(columns))
 

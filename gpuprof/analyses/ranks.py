@@ -7,7 +7,7 @@ compared step by step.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -100,21 +100,10 @@ RANKS: Final = Schema(
 )
 
 
-class _Phase(NamedTuple):
-    """The steps of a phase that several devices recorded whole.
-
-    Args:
-        name: The phase; None for whole recordings.
-        device: Its devices, `UNKNOWN` for one of unknown ordinal.
-        number: Its steps, as in `steps`.
-        times_ns: Own time, and the columns of `steps`, each of a row per device and a column per
-            step; NaN where a device did not record a step.
-    """
-
-    name: str | None
-    device: Int64s
-    number: Int64s
-    times_ns: Mapping[str, Floats]
+# The steps of a phase that several devices recorded whole: its name, None for whole recordings; its
+# devices, `UNKNOWN` for one of unknown ordinal; the numbers of its steps; own time and the columns
+# of `steps` in ns, of a row per device and a column per step, NaN where it was not recorded.
+_Phase = tuple[str | None, Int64s, Int64s, Mapping[str, Floats]]
 
 
 def ranks(profile: Profile) -> pa.Table:
@@ -133,8 +122,8 @@ def ranks(profile: Profile) -> pa.Table:
     if not phases and (devices := profile.once(breakdown)).num_rows > 1:
         # Whole recordings, each as one step.
         times = {key: ns[:, np.newaxis].astype(float) for key, ns in _times(devices).items()}
-        phases = [_Phase(None, _integers(devices, "device_id"), np.zeros(1, np.int64), times)]
-    phases.sort(key=lambda phase: -float(np.nansum(phase.times_ns["span_ns"])))
+        phases = [(None, _integers(devices, "device_id"), np.zeros(1, np.int64), times)]
+    phases.sort(key=lambda phase: -float(np.nansum(phase[-1]["span_ns"])))
     return RANKS.table([row for phase in phases for row in _rows(phase, names)])
 
 
@@ -207,7 +196,7 @@ def _phases(table: pa.Table, names: DeviceNames) -> Iterator[_Phase]:
             times: dict[str, Floats] = {
                 key: np.where(place >= 0, values[place], np.nan) for key, values in columns.items()
             }
-            yield _Phase(name, devices[has_any], numbers[is_shared], times)
+            yield name, devices[has_any], numbers[is_shared], times
 
 
 def _times(table: pa.Table) -> dict[str, Int64s]:
@@ -223,20 +212,21 @@ def _integers(table: pa.Table, name: str) -> Int64s:
 
 def _rows(phase: _Phase, names: DeviceNames) -> list[dict[str, Any]]:
     """The rows of one phase, the longest own time first."""
-    times, own_ns = phase.times_ns, phase.times_ns["own_ns"]
+    phase_name, devices, numbers, times = phase
+    own_ns = times["own_ns"]
     medians = {name: np.nanmedian(values, axis=1) for name, values in times.items()}
     ratio = beside_median(own_ns)
     excess = {part: times[part] - np.nanmedian(times[part], axis=0) for part in _PARTS}
-    longest = np.bincount(np.nanargmax(own_ns, axis=0), minlength=len(phase.device))
+    longest = np.bincount(np.nanargmax(own_ns, axis=0), minlength=len(devices))
     steps, slow = (~np.isnan(own_ns)).sum(axis=1), slow_steps(own_ns)
     rows = []
     for place in np.argsort(-medians["own_ns"], kind="stable").tolist():
-        device, stretch = int(phase.device[place]), (slow or {}).get(place)
+        device, stretch = int(devices[place]), (slow or {}).get(place)
         looked_at = slice(None) if stretch is None else stretch
         longer_ns = {part: int(np.nanmedian(excess[part][place, looked_at])) for part in _PARTS}
         part = max(longer_ns, key=lambda part: longer_ns[part])
         row = {name: int(values[place]) for name, values in medians.items()} | {
-            "phase": phase.name,
+            "phase": phase_name,
             "rank": names.ranks.get(device),
             "host": names.hosts.get(device),
             "device_id": if_known(device),
@@ -252,9 +242,9 @@ def _rows(phase: _Phase, names: DeviceNames) -> list[dict[str, Any]]:
             others_ns = np.nanmedian(np.delete(own_ns[:, stretch], place, axis=0), axis=0)
             row["slow_ratio"] = _median(own_ns[place, stretch] / others_ns)
             if not np.isnan(own_ns[place, : stretch.start]).all():
-                row["slow_from_step"] = int(phase.number[stretch.start])
+                row["slow_from_step"] = int(numbers[stretch.start])
             if not np.isnan(own_ns[place, stretch.stop :]).all():
-                row["slow_to_step"] = int(phase.number[stretch.stop - 1])
+                row["slow_to_step"] = int(numbers[stretch.stop - 1])
         rows.append(row)
     return rows
 
