@@ -350,14 +350,11 @@ def _compute(names: Mapping[str, Int64s], column: int, longer_ns: int) -> Delay:
         ratio = calls[column] / usual_calls if usual_calls else float("inf")
         more[name] = float((calls[column] - usual_calls) * mean), ratio
     slow = max(slower, key=lambda name: slower[name], default=None)
-    if slow is not None and slower[slow][1] >= _SLOW and _sum(slower) >= _sum(more):
+    slower_ns, more_ns = (sum(ns for ns, _ in of.values()) for of in (slower, more))
+    if slow is not None and slower[slow][1] >= _SLOW and slower_ns >= more_ns:
         return Delay(KERNELS, longer_ns, slow, slower[slow][1])
     most = max(more, key=lambda name: more[name], default=None)
     if most is None or more[most][1] < _SLOW:
         # The same kernels, as often and as long in all: which of them took longer is not known.
         return Delay(WORK, longer_ns)
     return Delay(WORK, longer_ns, most, more[most][1])
-
-
-def _sum(by_name: Mapping[str, tuple[float, float]]) -> float:
-    return sum(longer for longer, _ in by_name.values())

@@ -112,6 +112,7 @@ def _holding_repeats(
     for text, lasting_ns in zip(texts, lasting.tolist(), strict=True):
         marks[text] = marks.get(text, 0) + lasting_ns
     most: tuple[StepWindows, ...] = ()
+    most_ns = 0
     for text, lasting_ns in marks.items():
         if lasting_ns < least_ns or _EPOCH.search(text):
             continue
@@ -122,13 +123,10 @@ def _holding_repeats(
         of_marks = np.concatenate(repeats_held) if repeats_held else np.zeros(1, np.int64)
         usual = int(np.median(of_marks))
         is_even = np.mean(of_marks == usual) >= _ALIKE <= of_marks.sum() / len(opening)
-        if is_even and _REPEATS[0] <= usual <= _REPEATS[1] and _length(marked) > _length(most):
-            most = marked
+        length_ns = sum(int((series.end_ns - series.start_ns).sum()) for series in marked)
+        if is_even and _REPEATS[0] <= usual <= _REPEATS[1] and length_ns > most_ns:
+            most, most_ns = marked, length_ns
     return most
-
-
-def _length(steps: Sequence[StepWindows]) -> int:
-    return sum(int((series.end_ns - series.start_ns).sum()) for series in steps)
 
 
 def by_period(series: StepWindows) -> StepWindows:

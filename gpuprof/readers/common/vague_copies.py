@@ -13,18 +13,13 @@ def notes(local_ids: Sequence[int], directed_ids: Collection[int], devices: int)
         directed_ids: Those of calls that say in which direction they copy.
         devices: How many devices did any work.
     """
-    vague = sum(number not in directed_ids for number in local_ids)
-    if vague:
+    if vague := sum(number not in directed_ids for number in local_ids):
         yield (
-            f"ROCm calls copies of pinned memory device-to-device, too: what {_copies(vague)} "
-            "of this kind moved is not known."
+            "ROCm calls copies of pinned memory device-to-device, too: what"
+            f" {counted(vague, 'copy', 'copies')} of this kind moved is not known."
         )
     if local_ids and devices > 1:
         yield (
-            "ROCm does not tell copies between devices from those within one: "
-            f"{_copies(len(local_ids))} (DtoD) may be either."
+            "ROCm does not tell copies between devices from those within one:"
+            f" {counted(len(local_ids), 'copy', 'copies')} (DtoD) may be either."
         )
-
-
-def _copies(count: int) -> str:
-    return counted(count, "copy", "copies")

@@ -8,7 +8,7 @@ Source: https://github.com/pytorch/kineto, libkineto/src/output_json.cpp.
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -299,15 +299,10 @@ def _scanned_rows(
 def _decoded(path: Path, data: bytes) -> tuple[_TraceFile, list[str]]:
     """The trace with its events still raw, and each event's category."""
     if data[:64].lstrip().startswith(b"["):
-        categories = _interned(json_events.decode(path, data, list[_Category]))
-        trace_events = json_events.decode(path, data, list[msgspec.Raw])
-        return _TraceFile(trace_events), categories
-    categories = _interned(json_events.decode(path, data, _Categories).trace_events)
+        categories = [e.label for e in json_events.decode(path, data, list[_Category])]
+        return _TraceFile(json_events.decode(path, data, list[msgspec.Raw])), categories
+    categories = [e.label for e in json_events.decode(path, data, _Categories).trace_events]
     return json_events.decode(path, data, _TraceFile), categories
-
-
-def _interned(events: Iterable[_Category]) -> list[str]:
-    return [event.label for event in events]
 
 
 def _timed(path: Path, kind: str, raw: Sequence[msgspec.Raw]) -> TimedEvents:

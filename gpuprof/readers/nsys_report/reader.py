@@ -126,6 +126,7 @@ def read(path: Path) -> Profile:
         report = Report(path)
         survey = survey_of(report)
         profile = export.profile(ReportTables(report, survey, before))
+        warnings = (*profile.origin.warnings, *_unread(survey), *_doubts(report, survey))
     except ReportError as error:
         check_unchanged(path, before)
         fault = f"{path}: {error}"
@@ -137,14 +138,8 @@ def read(path: Path) -> Profile:
             msg = f"{fault}; {refusal.message.removeprefix(f'{path}: ')}"
             raise type(refusal)(msg, refusal.hint) from error
         note = f"Read through nsys, since a check of the report failed: {error}"
-        return _with_warnings(profile, note, *profile.origin.warnings)
+        warnings = (note, *profile.origin.warnings)
     check_unchanged(path, before)
-    return _with_warnings(
-        profile, *profile.origin.warnings, *_unread(survey), *_doubts(report, survey)
-    )
-
-
-def _with_warnings(profile: Profile, *warnings: str) -> Profile:
     return replace(profile, origin=replace(profile.origin, warnings=warnings))
 
 
