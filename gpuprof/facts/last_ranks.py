@@ -122,10 +122,8 @@ class CollectiveRecord:
 @once_per_recording
 def collective_record(profile: Profile) -> CollectiveRecord:
     """The collectives of the whole recording."""
-    return _of_job(profile) if profile.job is not None else _of_recording(profile)
-
-
-def _of_recording(profile: Profile) -> CollectiveRecord:
+    if profile.job is not None:
+        return _of_job(profile)
     parts = collective_parts(profile)
     lines = {line.number: line for line in timelines(profile)}
 

@@ -229,11 +229,20 @@ def copied_again(profile: Profile) -> list[tuple[Copies, Row]]:
         return []
     hidden_ns = kernel_ns(profile, all_copies.dst, all_copies.start_ns, all_copies.end_ns)
     exposed_ns = np.maximum(all_copies.duration_ns - hidden_ns, 0)
-    ranges = _ranges_around(profile, all_copies)
+    # What launched each copy, and the texts of that by these numbers.
+    places, names = np.full(len(all_copies), NO_RANGE), list[str]()
+    if profile.unrestricted.has("nvtx_ranges", "api_calls"):
+        # Ranges that differ in digits alone are one place: they often number the step.
+        origin, texts = origins(profile, all_copies)
+        alike = [masked(text) for text in texts]
+        names = sorted({*alike})
+        number = {name: place for place, name in enumerate(names)}
+        # A copy in no range has the number -1, which is that of the last one here.
+        places = np.array([*(number[text] for text in alike), NO_RANGE])[origin]
     repeated = [
         places_and_row
         for series in map(by_period, step_windows(profile))
-        for places_and_row in _of_series(profile, series, all_copies, exposed_ns, ranges)
+        for places_and_row in _of_series(profile, series, all_copies, exposed_ns, (places, names))
     ]
     repeated.sort(key=lambda places_and_row: cost_of_repeated(places_and_row[1]))
     return [(all_copies.take(places), row) for places, row in repeated[:WORST]]
@@ -247,21 +256,6 @@ def cost_of_repeated(row: Row) -> tuple[int, int, float, str]:
         -(row["bytes_per_step"] or 0),
         row["src"] + row["dst"],
     )
-
-
-def _ranges_around(profile: Profile, copies: Copies) -> tuple[Int64s, list[str]]:
-    """What launched each copy, by number, and the texts of these numbers.
-
-    Ranges that differ in digits alone are one place: they often number the step.
-    """
-    if not profile.unrestricted.has("nvtx_ranges", "api_calls"):
-        return np.full(len(copies), NO_RANGE), []
-    origin, texts = origins(profile, copies)
-    alike = [masked(text) for text in texts]
-    names = sorted({*alike})
-    place = {name: number for number, name in enumerate(names)}
-    # A copy in no range has the number -1, which is that of the last one here.
-    return np.array([*(place[text] for text in alike), NO_RANGE])[origin], names
 
 
 def _of_series(

@@ -34,7 +34,7 @@ def summary_rows(run: Mapping[str, Sequence[Block]]) -> list[Row]:
     for category, kinds in _STANDS_FOR.items():
         part = next((p for kind in kinds for p in run.get(kind, ())), None)
         if part is not None:
-            of_category = [row for row in _rows(part) if row.pop("category") == category]
+            of_category = [*_rows(part, category)]
             is_split = part.kind == "kernel_by_grid"
             rows += _one_per_kernel(of_category) if is_split else _calls(of_category)
     for part in run.get("size", ()):
@@ -65,18 +65,18 @@ _COLUMNS: Final[Mapping[str, tuple[numerals.Read, str]]] = {
 }
 
 
-def _rows(block: Block) -> Iterator[Row]:
+def _rows(block: Block, category: str) -> Iterator[Row]:
+    """The rows of one category."""
     columns = {name: listed(numbers(block, *column)) for name, column in _COLUMNS.items()}
-    categories = block.texts("Category")
+    table = block.kind.removesuffix("_by_grid")
     # What the printed shares are shares of.
-    section: Row = {"section": block.kind.removesuffix("_by_grid")}
-    if block.kind == "api_gpu":
-        section = {"printed_share": None}
-    for number, name in enumerate(block.texts("Name")):
-        values = {column: cells[number] for column, cells in columns.items()}
-        category = _CATEGORIES.get(categories[number] or "", block.kind.removesuffix("_by_grid"))
-        if name is not None and (category != "api" or API_NAME.match(name)):
-            yield {**values, **_named(name, category), "category": category, **section}
+    section: Row = {"printed_share": None} if block.kind == "api_gpu" else {"section": table}
+    names = zip(block.texts("Name"), block.texts("Category"), strict=True)
+    for number, (name, word) in enumerate(names):
+        is_meant = _CATEGORIES.get(word or "", table) == category
+        if is_meant and name is not None and (category != "api" or API_NAME.match(name)):
+            values = {column: cells[number] for column, cells in columns.items()}
+            yield {**values, **_named(name, category), **section}
 
 
 def _named(name: str, category: str) -> Row:
