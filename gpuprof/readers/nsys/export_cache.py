@@ -121,7 +121,13 @@ def _entry_of(folder: Path, name: str, source: str, make: Callable[[Path], None]
             with contextlib.suppress(OSError):  # of a cache that others fill
                 os.utime(entry)  # the entry that was used longest ago is the first to go
             return entry
-        _drop(entry, inode)
+        # A damaged one goes, unless another process was first and has made it anew.
+        with (
+            contextlib.suppress(OSError),
+            removed_at_exit(Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=folder))) as aside,
+        ):
+            if entry.stat().st_ino == inode:
+                entry.rename(aside / name)
     try:
         with removed_at_exit(Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=folder))) as partial:
             make(partial)
@@ -157,16 +163,6 @@ def _is_whole(entry: Path) -> bool:
         return bool({name: s for name, s in _sums(entry).items() if name != _SUMS} == sums)
     except (OSError, ValueError):
         return False
-
-
-def _drop(entry: Path, inode: int) -> None:
-    """Take a damaged entry away, unless another process was first and has made it anew."""
-    with (
-        contextlib.suppress(OSError),
-        removed_at_exit(Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=entry.parent))) as aside,
-    ):
-        if entry.stat().st_ino == inode:
-            entry.rename(aside / entry.name)
 
 
 @cache

@@ -35,7 +35,7 @@ from gpuprof.readers.nsys_report.file import (
     START_END,
     Report,
 )
-from gpuprof.readers.nsys_report.survey import Columns, Flags, Survey, bits
+from gpuprof.readers.nsys_report.survey import Flags, Survey, bits
 
 _CUDA_TRACE: Final = 123  # among what was to be recorded
 _UTC_TO_TARGET: Final = (11, 7)  # kinds of clocks
@@ -201,7 +201,17 @@ class ReportTables(Export):
             source = _SOURCES.get(table, table)
             of = dict(zip(fields[source].columns, events.columns[source], strict=True))
             names = {*columns, *(["start"] if self._survey.disorder[source] else [])}
-            is_row = self._are_of(table, of)
+            # Which rows of its source are the table's; None for all.
+            is_row: Flags | None = None
+            if table in OF_CALLS:
+                is_row = np.isin(of["eventClass"], OF_CALLS[table])
+            elif source == NVTX and self._mpi:
+                process, domain = bits(of["globalTid"]), of["domainId"]
+                is_mpi = np.logical_or.reduce(
+                    [(process == p) & (domain == n) for p, n in self._mpi]
+                )
+                is_mpi &= np.isin(of["eventType"], (PUSH_POP, START_END))
+                is_row = is_mpi if table == OF_MPI else ~is_mpi
             rows = {n: of[n] if is_row is None or is_row.all() else of[n][is_row] for n in names}
             if next(iter(rows.values())).size:
                 part[table] = {
@@ -211,18 +221,6 @@ class ReportTables(Export):
                     for name, of_row in rows.items()
                 }
         return part
-
-    def _are_of(self, table: str, of: Columns) -> Flags | None:
-        """Which rows of its source are a table's; None for all."""
-        if table in OF_CALLS:
-            is_class: Flags = np.isin(of["eventClass"], OF_CALLS[table])
-            return is_class
-        if _SOURCES.get(table, table) != NVTX or not self._mpi:
-            return None
-        process, domain = bits(of["globalTid"]), of["domainId"]
-        is_mpi: Flags = np.logical_or.reduce([(process == p) & (domain == n) for p, n in self._mpi])
-        is_mpi &= np.isin(of["eventType"], (PUSH_POP, START_END))
-        return is_mpi if table == OF_MPI else ~is_mpi
 
 
 _TABLES: Final = (*(name for name in LAYOUT if name in export_schema.NEEDED), *_SOURCES)
