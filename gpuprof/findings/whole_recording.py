@@ -115,9 +115,7 @@ def _lacking(profile: Profile, devices: Sequence[DeviceTimeline]) -> Iterator[Fi
     if (why := incomplete(profile)) is not None:
         words = (why.phrase, 0, 0, "a whole recording", why.suggestion, "kernel_summary")
         yield Finding(why.cause, span_of(profile, of_most_kernels), *words)
-    elif (
-        truncated := _lost_thread(profile.unrestricted) or _truncated(profile.unrestricted)
-    ) is not None:
+    elif (truncated := _truncated(profile.unrestricted)) is not None:
         phrase, table = truncated
         last = max(devices, key=lambda device: int(device.span.end[-1]))
         suggestion = (
@@ -136,20 +134,15 @@ def _lacking(profile: Profile, devices: Sequence[DeviceTimeline]) -> Iterator[Fi
         yield _no_kernels(profile, max(devices, key=lambda device: device.span.length))
 
 
-def _lost_thread(recorded: Profile) -> tuple[str, str] | None:
-    """A thread whose calls stop while their numbers go on, and the table that tells more."""
-    if not (lost := lost_threads(recorded)):
-        return None
-    thread, last_ns = min(lost.values(), key=lambda of: of[1])
-    words = (
-        f"has no records of what thread {thread} launched after {last_ns / 1e9:.3f} s, as missing"
-        " numbers of calls show: steps from then on are left out"
-    )
-    return words, "phases"
-
-
 def _truncated(recorded: Profile) -> tuple[str, str] | None:
-    """Activities that stop while the host goes on launching, and the table that tells more."""
+    """Calls or activities that stop while the host goes on, and the table that tells more."""
+    if lost_calls := lost_threads(recorded):
+        thread, last_ns = min(lost_calls.values(), key=lambda of: of[1])
+        words = (
+            f"has no records of what thread {thread} launched after {last_ns / 1e9:.3f} s, as"
+            " missing numbers of calls show: steps from then on are left out"
+        )
+        return words, "phases"
     if not recorded.has("api_calls") or not len(launches(recorded).order):
         return None
     _, last = launches(recorded).extent
