@@ -61,13 +61,30 @@ def not_sought(profile: Profile) -> str:
 @once_per_profile
 def avoidable(profile: Profile) -> list[Avoidable]:
     """What goes there and back; of recordings that are not large, what is repeated, too."""
-    needless = [*_there_and_back(profile)]
+    (there, back), alike = repeated_pairs(profile)
+    rows = np.concatenate([np.empty(0, np.int64), *alike])
+    there, back = there.take(rows), back.take(rows)
+    # Input that the host gives and results that it takes are as they should be. Devices that
+    # exchange borders copy both ways, too: only what comes back after a kernel ran is meant.
+    works = kernel_ns(profile, there.dst, there.end_ns, back.start_ns) > 0
+    is_meant = (works | (there.dst == HOST)) & (there.src != HOST)
+    is_meant &= ~_are_exchanged(profile, there, back)
+    there, back = there.take(is_meant), back.take(is_meant)
+    needless = []
+    for rows in groups(there.src, there.dst):
+        src, dst = int(there.src[rows[0]]), int(there.dst[rows[0]])
+        phrase = (
+            f"{counted(len(rows), 'copy', 'copies')} from {end_name(src)} to {end_name(dst)} that"
+            f" {'comes' if len(rows) == 1 else 'come'} straight back in the same size"
+        )
+        instants = _running(there, back, rows=rows)
+        needless.append(Avoidable(instants, phrase, suggestion(src, dst), "ping_pong"))
     if not_sought(profile):
         return needless
-    for (there, back), row in turns(profile)[:WORST]:
+    for (out, home), row in turns(profile)[:WORST]:
         there_in, back_in = f'in "{row["there"]}"', f'in "{row["back"]}"'
         phrase = f"turns from {row['src']} to {row['dst']} {there_in} and back {back_in}"
-        needless.append(Avoidable(_running(there, back), phrase, row["suggestion"], "alternation"))
+        needless.append(Avoidable(_running(out, home), phrase, row["suggestion"], "alternation"))
     for copies, row in copied_again(profile):
         size = say_bytes(row["copy_bytes"])
         phrase = f"copies of {size} from {row['src']} to {row['dst']} that every step makes again"
@@ -75,30 +92,6 @@ def avoidable(profile: Profile) -> list[Avoidable]:
             Avoidable(_running(copies), phrase, row["suggestion"], "repeated_transfers")
         )
     return needless
-
-
-def _there_and_back(profile: Profile) -> Iterator[Avoidable]:
-    """All sizes between the same two memories together.
-
-    Input that the host gives and results that it takes are as they should be. Devices that
-    exchange borders copy both ways, too: only what comes back after a kernel ran is meant.
-    """
-    (there, back), alike = repeated_pairs(profile)
-    rows = np.concatenate([np.empty(0, np.int64), *alike])
-    there, back = there.take(rows), back.take(rows)
-    works = kernel_ns(profile, there.dst, there.end_ns, back.start_ns) > 0
-    is_meant = (works | (there.dst == HOST)) & (there.src != HOST)
-    is_meant &= ~_are_exchanged(profile, there, back)
-    there, back = there.take(is_meant), back.take(is_meant)
-    for rows in groups(there.src, there.dst):
-        src, dst = int(there.src[rows[0]]), int(there.dst[rows[0]])
-        yield Avoidable(
-            _running(there, back, rows=rows),
-            f"{counted(len(rows), 'copy', 'copies')} from {end_name(src)} to {end_name(dst)} that"
-            f" {'comes' if len(rows) == 1 else 'come'} straight back in the same size",
-            suggestion(src, dst),
-            "ping_pong",
-        )
 
 
 def _running(*copies: Copies, rows: slice | Int64s = slice(None)) -> Intervals:
