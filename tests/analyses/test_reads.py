@@ -15,7 +15,7 @@ from gpuprof.model.analysis import reads
 from gpuprof.model.schema import BY_NAME
 from gpuprof.model.table import Table
 from gpuprof.readers import read_profile
-from gpuprof.readers.sqlite import table_columns as sqlite_table
+from gpuprof.readers.sqlite.source import SqliteFile
 
 NAMES = ("gemm", "ncclDevKernel_AllReduce", "cudaLaunchKernel", "cudaMemcpyAsync", "step", "relu")
 EVENTS = ("kernels", "memcpys", "memsets", "api_calls", "nvtx_ranges", "graph_launches")
@@ -102,13 +102,13 @@ def test_an_analysis_asks_for_what_it_declares_and_no_more(training, analysis, m
 )
 def test_a_report_reads_each_table_of_a_file_in_one_pass(training, names, monkeypatch):
     passes = []
-    read = sqlite_table.read
+    read = SqliteFile.read
 
     def noted(file, table, kinds):
         passes.append(table)
         return read(file, table, kinds)
 
-    monkeypatch.setattr(sqlite_table, "read", noted)
+    monkeypatch.setattr(SqliteFile, "read", noted)
     profile = read_profile(training)
     known = None if names is None else [n for n in names if n != "marked_epochs"]
 

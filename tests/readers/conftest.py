@@ -1,7 +1,7 @@
 import pytest
 
 from gpuprof import native
-from gpuprof.readers.sqlite import table_columns as sqlite_table
+from gpuprof.readers.sqlite.source import SqliteFile
 
 
 @pytest.fixture(params=["pages", "rows"])
@@ -10,4 +10,4 @@ def engine(request, monkeypatch):
     if request.param == "pages" and native.library() is None:
         pytest.skip("nothing was compiled here")
     if request.param == "rows":
-        monkeypatch.setattr(sqlite_table, "decoded_fields", lambda *_: None)
+        monkeypatch.setattr(SqliteFile, "decoded_fields", lambda *_: None)

@@ -137,7 +137,7 @@ def test_a_database_that_breaks_while_its_damage_is_looked_for_is_damaged(
     def breaks(*_):
         raise error
 
-    monkeypatch.setattr(sqlite_source.SqliteFile, "_connect", breaks)
+    monkeypatch.setattr(sqlite_source.SqliteFile, "_connection", breaks)
     with pytest.raises(CorruptFileError) as caught:
         file.rows("SELECT 1")
 

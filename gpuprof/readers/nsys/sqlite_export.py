@@ -14,8 +14,7 @@ from gpuprof.readers.input_format import Reader
 from gpuprof.readers.nsys import export_schema
 from gpuprof.readers.nsys.columns import FIRST_ROWS, Export
 from gpuprof.readers.nsys.export import CANNOT, GIVES, profile
-from gpuprof.readers.sqlite.source import MAGIC, open_sqlite, tables_in
-from gpuprof.readers.sqlite.table_columns import quoted
+from gpuprof.readers.sqlite.source import MAGIC, open_sqlite, quoted, tables_in
 
 NAME: Final = "nsys-sqlite"
 # Every export has this table.

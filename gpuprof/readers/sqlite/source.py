@@ -1,8 +1,13 @@
 """One way into SQLite files for every reader: read only, each column once, as queries name it.
 
-The user's file is never written, and no file is made beside it. Columns come as `table_columns`
-says, and stay in memory for all later queries; rows of small queries come through Python's own
-sqlite3.
+The user's file is never written, and no file is made beside it. Rows of small queries come through
+Python's own sqlite3. Columns of a table come from its pages where that is certain, else row by row,
+and stay in memory for all who ask.
+
+The compiled functions know plain tables of integers and texts. What they do not know (texts in
+UTF-16, REAL, a column that was added later with a default, views, which may be any query, and
+columns that hold other types than their tool writes) comes through Python's sqlite3, which casts
+each value and bounds the work. Both give the same values.
 """
 
 import os
@@ -10,20 +15,19 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from weakref import WeakValueDictionary, finalize
 
 import pyarrow as pa
 
-from gpuprof.base.errors import ROOM, CorruptFileError, GpuprofError, InputError
-from gpuprof.model.spilling import KeptColumns
+from gpuprof.base.errors import ROOM, CorruptFileError, GpuprofError, InputError, excerpt
+from gpuprof.model.spilling import InMemory, KeptColumns, Kinds, Packed
+from gpuprof.native import pages
 from gpuprof.readers.inputs import Stamp, changed, check_unchanged, stamp
-from gpuprof.readers.sqlite import table_columns
-from gpuprof.readers.sqlite.table_columns import Declared, quoted, readable
 
 MAGIC: Final = b"SQLite format 3\x00"
 # More of these, as objects of Python, do not fit into a processor's cache.
@@ -57,8 +61,38 @@ _UTF_8: Final = 1
 # What a file that breaks raises, row by row or in a small query; a damaged size asks for too much.
 _BREAKS: Final = (sqlite3.Error, UnicodeDecodeError, MemoryError)
 
-_Kinds = Mapping[str, Mapping[str, pa.DataType]]
-_ANY: Final[_Kinds] = {}
+_ROWID: Final = -1
+# Bytes that are shown as they are of a text that is no UTF-8.
+_PLAIN: Final = frozenset(range(32, 127)) - frozenset(b"\\'\"")
+_HINT: Final = "Export the file again; was it edited?"
+
+_ANY: Final[Mapping[str, Kinds]] = {}
+# One value per row each.
+Columns = dict[str, InMemory]
+
+
+class Declared(NamedTuple):
+    """A column as the file declares it.
+
+    Args:
+        root: The root page of its table.
+        name: Its name.
+        place: Its place in the table.
+        kind: Its type, in capitals.
+        key: Its place in the primary key, from 1; 0 where it is outside the key.
+        default: SQL of its default.
+        hidden: Not 0 where rows do not hold it.
+        is_required: 1 where SQLite wrote no NULL into it.
+    """
+
+    root: int
+    name: str
+    place: int
+    kind: str
+    key: int
+    default: str | None
+    hidden: int
+    is_required: int
 
 
 @dataclass(eq=False)
@@ -134,11 +168,102 @@ class SqliteFile:
         if table is None:
             table = KeptColumns(
                 self.columns[name],
-                partial(table_columns.read, self, name),
+                partial(self.read, name),
                 partial(self.most_rows, name),
             )
             table = self._kept_tables.setdefault(name, table)
         return table
+
+    def read(self, table: str, kinds: Kinds) -> Columns:
+        """Columns of a table in the order of its rows, numbers in the fewest bytes that hold them.
+
+        Args:
+            table: A table or a view.
+            kinds: The wanted columns, with the type of what each holds: int64, float64, string or
+                binary, which is given as the text of its hexadecimal digits.
+
+        Raises:
+            CorruptFileError: The file breaks while it is read, or a column has another type.
+            InputError: Another program writes the file, or memory does not suffice.
+        """
+        if (fields := self.decoded_fields(table, kinds)) is None:
+            return self.by_rows(table, kinds)
+        try:
+            with self._locked() as descriptor:
+                try:
+                    decoded = pages.decode(descriptor, self.declared[table][0].root, fields)
+                except MemoryError as error:
+                    msg = f"{self.path} needs more memory than is available"
+                    raise InputError(msg, ROOM) from error
+        except pages.NotDecodedError:
+            return self.by_rows(table, kinds)
+        by_name = zip(kinds.items(), decoded, strict=True)
+        return {name: _of_pages(values, kind) for (name, kind), values in by_name}
+
+    @contextmanager
+    def _locked(self) -> Iterator[int]:
+        """A descriptor of the file; SQLite's lock of a connection keeps writers out meanwhile."""
+        with self.connected() as connection:
+            connection.execute("BEGIN")
+            # To read anything takes the lock that keeps writers out; this reads no tables' names.
+            connection.execute("PRAGMA schema_version").fetchone()
+            # The lock goes with the first descriptor of the file that is closed: this one.
+            descriptor = os.open(self.opened, os.O_RDONLY)
+            try:
+                yield descriptor
+                if stamp(os.fstat(descriptor)) != self.stamp:
+                    raise changed(self.path)
+            finally:
+                os.close(descriptor)
+
+    def decoded_fields(self, table: str, kinds: Kinds) -> list[pages.Field] | None:
+        """How the compiled functions decode columns; None where SQLite itself must read them."""
+        columns = self.declared.get(table, [])
+        # Rows may wait in a file beside it, be those of a view, have no ids, or lack values.
+        if self.keep is not None or not columns or any(column.hidden for column in columns):
+            return None
+        declared = {column.name: column for column in columns}
+        keys, fields = sum(column.key > 0 for column in columns), []
+        for name, kind in kinds.items():
+            column = declared[name]
+            if column.default not in {None, "NULL"} or pa.types.is_floating(kind):
+                return None
+            if pa.types.is_string(kind) and not self.is_utf_8:
+                return None
+            # SQLite stores a key of this very type as the row's id, and NULL in its place.
+            is_id = column.key == keys == 1 and column.kind == "INTEGER"
+            holds = {pa.string(): pages.TEXTS, pa.binary(): pages.BYTES}.get(kind, pages.INTEGERS)
+            fields.append(pages.Field(_ROWID if is_id else column.place, holds))
+        return fields
+
+    def by_rows(self, table: str, kinds: Kinds) -> Columns:
+        """The same through Python's sqlite3, whatever the file holds.
+
+        Raises:
+            CorruptFileError: The file breaks while it is read, or a column has another type.
+            InputError: Another program writes the file.
+        """
+        where, before = f"{self.path}, table {table}", 0
+        as_text = {pa.string(): "CAST({} AS TEXT)", pa.binary(): "CAST(lower(hex({})) AS TEXT)"}
+        columns = (as_text.get(kind, "{}").format(quoted(name)) for name, kind in kinds.items())
+        types = {n: pa.string() if pa.types.is_binary(kind) else kind for n, kind in kinds.items()}
+        parts: dict[str, list[pa.Array]] = {
+            name: [pa.array([], kind)] for name, kind in types.items()
+        }
+        for rows in self.bounded_rows(f"SELECT {', '.join(columns)} FROM {quoted(table)}"):
+            for (name, kind), values in zip(types.items(), zip(*rows, strict=True), strict=True):
+                try:
+                    # Told a type, Arrow would cut 1.5 to 1.
+                    parts[name].append(pa.array(values).cast(kind))
+                except (pa.ArrowException, OverflowError):
+                    for row, value in enumerate(values, before + 1):
+                        try:
+                            parts[name].append(pa.array([value]).cast(kind))
+                        except (pa.ArrowException, OverflowError) as error:
+                            msg = f"{where}: column {name} holds {excerpt(value)} in row {row:,}"
+                            raise CorruptFileError(msg, _HINT) from error
+            before += len(rows)
+        return {name: pa.concat_arrays(arrays) for name, arrays in parts.items()}
 
     def bounded_rows(self, sql: str) -> Iterator[list[tuple[Any, ...]]]:
         """The rows of a query that may be a view's, which can make any number of them, in pieces.
@@ -155,25 +280,6 @@ class SqliteFile:
                 allowed -= len(rows)
                 if allowed < 0:
                     raise _endless(self.path)
-
-    @contextmanager
-    def locked(self, connection: sqlite3.Connection) -> Iterator[int]:
-        """A descriptor of the file; SQLite's lock of a connection keeps writers out meanwhile.
-
-        Raises:
-            InputError: Another program has changed the file.
-        """
-        connection.execute("BEGIN")
-        # To read anything takes the lock that keeps writers out; this reads no tables' names.
-        connection.execute("PRAGMA schema_version").fetchone()
-        # The lock goes with the first descriptor of the file that is closed: this one.
-        descriptor = os.open(self.opened, os.O_RDONLY)
-        try:
-            yield descriptor
-            if stamp(os.fstat(descriptor)) != self.stamp:
-                raise changed(self.path)
-        finally:
-            os.close(descriptor)
 
     def failure(self, error: Exception) -> GpuprofError | None:
         """What a failed query says about the file; None where the file is not at fault."""
@@ -196,24 +302,41 @@ class SqliteFile:
             CorruptFileError: The file breaks in its use.
             InputError: Another program holds it locked, or has changed it.
         """
-        steps = _Steps(self.size_bytes)
         try:
             check_unchanged(self.opened, self.stamp)
-            with closing(self._connect(steps)) as connection:
+            with self._connection() as connection:
                 yield connection
             check_unchanged(self.opened, self.stamp)
         except _BREAKS as error:
-            steps.pass_on_ctrl_c(error)
             raise self.failure(error) or self._damage() from error
 
-    def _connect(self, steps: "_Steps") -> sqlite3.Connection:
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        """The same without a word on what breaks.
+
+        Raises:
+            KeyboardInterrupt: Ctrl-C ended a query: it reaches Python while it counts steps.
+        """
+        steps_left = _FEW_STEPS + _STEPS_PER_BYTE * self.size_bytes
+
+        def count_steps() -> bool:
+            nonlocal steps_left
+            steps_left -= _STEPS_AT_ONCE
+            return steps_left < 0  # ends the query
+
         connection = sqlite3.connect(
             self.uri, uri=True, timeout=_LOCK_WAIT_S, check_same_thread=False
         )
         connection.text_factory = readable
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
-        connection.set_progress_handler(steps.taken, _STEPS_AT_ONCE)
-        return connection
+        connection.set_progress_handler(count_steps, _STEPS_AT_ONCE)
+        try:
+            with closing(connection):
+                yield connection
+        except sqlite3.Error as error:
+            if _STOPPED in str(error) and steps_left >= 0:
+                raise KeyboardInterrupt from error
+            raise
 
     @property
     def size_bytes(self) -> int:
@@ -230,13 +353,11 @@ class SqliteFile:
         check_unchanged(self.opened, self.stamp)
         where, why = f"{self.path}", "it cannot be opened"
         for table in self.columns:
-            steps = _Steps(self.size_bytes)
             try:
-                with closing(self._connect(steps)) as connection:
+                with self._connection() as connection:
                     for _ in connection.execute(f"SELECT * FROM {quoted(table)}"):
                         pass
             except _BREAKS as error:
-                steps.pass_on_ctrl_c(error)
                 where, why = f"{self.path}, table {table}", str(error) or "a size beyond all memory"
                 break
         return CorruptFileError(
@@ -245,7 +366,7 @@ class SqliteFile:
         )
 
 
-def open_sqlite(path: Path, kinds: _Kinds = _ANY) -> SqliteFile:
+def open_sqlite(path: Path, kinds: Mapping[str, Kinds] = _ANY) -> SqliteFile:
     """Open a SQLite file for reading and see which tables it has.
 
     Args:
@@ -308,6 +429,21 @@ def _unseen(path: Path) -> SqliteFile:
     return SqliteFile(path, path, uri, stamp(about), is_utf_8)
 
 
+def _of_pages(decoded: pages.Decoded, kind: pa.DataType) -> Packed:
+    parts, meanings, nulls, texts = decoded
+    if texts is None:
+        return Packed(parts, meanings, has_nulls=nulls > 0)
+    words: list[str | None] = []
+    if pa.types.is_binary(kind):
+        words += map(bytes.hex, texts)
+    else:
+        with suppress(UnicodeDecodeError):  # all at once where none holds what stands between them
+            words += b"\0".join(texts).decode().split("\0")
+        if len(words) != len(texts):
+            words = [*map(readable, texts)]
+    return Packed(parts, words=[*words, None] if nulls else words)
+
+
 @cache
 def _affinity(declared: str) -> pa.DataType | None:
     """SQLite's own rules for a type in capitals; None for what is none of these."""
@@ -328,6 +464,22 @@ def _endless(path: Path) -> CorruptFileError:
     )
 
 
+def quoted(name: str) -> str:
+    """SQL: a name."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def readable(text: bytes) -> str:
+    r"""A text whose bytes need not be UTF-8: then the others as ``\xE4``.
+
+    A name cut in the middle of a character is a name still, and two such names stay two.
+    """
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        return "".join(chr(b) if b in _PLAIN else f"\\x{b:02X}" for b in text)
+
+
 class _WithWal:
     """A database and its -wal in a temporary folder, for as long as this object lives."""
 
@@ -344,24 +496,3 @@ class _WithWal:
             msg = f"{path} and its -wal cannot be copied to {folder}: {error.strerror}"
             raise InputError(msg, ROOM) from error
         self.path = folder / path.name
-
-
-class _Steps:
-    """Ends a query that takes more steps than one of a file of a size may."""
-
-    def __init__(self, size_bytes: int) -> None:
-        self._left = _FEW_STEPS + _STEPS_PER_BYTE * size_bytes
-
-    def taken(self) -> bool:
-        """Count the next steps; whether the query ends here."""
-        self._left -= _STEPS_AT_ONCE
-        return self._left < 0
-
-    def pass_on_ctrl_c(self, error: BaseException) -> None:
-        """Raise Ctrl-C anew where it ended the query: it reaches Python while it counts steps.
-
-        Raises:
-            KeyboardInterrupt: The query was stopped, and not for its number of steps.
-        """
-        if _STOPPED in str(error) and self._left >= 0:
-            raise KeyboardInterrupt from error

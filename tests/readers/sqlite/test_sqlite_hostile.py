@@ -2,6 +2,7 @@
 
 import sqlite3
 from contextlib import closing
+from functools import partial
 
 import nvprof_database
 import pytest
@@ -184,9 +185,15 @@ def test_ctrl_c_while_damage_is_looked_for_is_no_damage(tmp_path, monkeypatch):
         database.commit()
     file = sqlite_source.open_sqlite(path)
 
-    def pressed(_):
+    def pressed():
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sqlite_source._Steps, "taken", pressed)  # noqa: SLF001 - Ctrl-C comes there
+    class Pressed(sqlite3.Connection):
+        """Ctrl-C comes while SQLite's steps are counted."""
+
+        def set_progress_handler(self, _, steps):
+            super().set_progress_handler(pressed, steps)
+
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Pressed))
     with pytest.raises(KeyboardInterrupt):
         file.failure(sqlite3.DatabaseError("database disk image is malformed"))

@@ -24,8 +24,7 @@ from gpuprof.native import pages
 from gpuprof.readers.nsys import export_schema
 from gpuprof.readers.nvprof import activities as nvprof_activities
 from gpuprof.readers.sqlite import source as sqlite_source
-from gpuprof.readers.sqlite import table_columns as sqlite_table
-from gpuprof.readers.sqlite.source import MAGIC, open_sqlite
+from gpuprof.readers.sqlite.source import MAGIC, SqliteFile, open_sqlite, quoted
 
 PAGE_SIZES = [512, 1024, 4096, 65_536]
 compiled = pytest.mark.skipif(native.library() is None, reason="nothing was compiled here")
@@ -55,7 +54,7 @@ def databases(draw):
         "encoding": draw(st.sampled_from(["UTF-8", "UTF-8", "UTF-16le"])),
         "table": f"CREATE TABLE t ({declared})",
         "columns": columns | ({"id": "INTEGER"} if key else {}),
-        "insert": f"INSERT INTO t ({', '.join(map(sqlite_table.quoted, columns))})"
+        "insert": f"INSERT INTO t ({', '.join(map(quoted, columns))})"
         f" VALUES ({', '.join('?' * len(columns))})",
         "rows": rows,
         "deleted": draw(st.sampled_from(["0", "rowid % 3 = 0", "rowid > 7", "1"])),
@@ -100,14 +99,14 @@ def listed(values):
 
 def from_pages(file, table, kinds):
     """Columns by the compiled functions alone."""
-    with mock.patch.object(sqlite_table, "by_rows", side_effect=pages.NotDecodedError):
-        return sqlite_table.read(file, table, kinds)
+    with mock.patch.object(SqliteFile, "by_rows", side_effect=pages.NotDecodedError):
+        return file.read(table, kinds)
 
 
 def ways(file, table, kinds):
     """What each way makes of columns, for those that read them."""
     results = {}
-    for way in (from_pages, sqlite_table.by_rows):
+    for way in (from_pages, SqliteFile.by_rows):
         try:
             results[way.__name__] = plain(way(file, table, kinds))
         except pages.NotDecodedError:
@@ -122,7 +121,7 @@ def test_every_way_gives_what_was_written(drawn):
         file = open_sqlite(path)
         with closing(sqlite3.connect(path)) as connection:
             names = [*file.columns["t"]]
-            rows = connection.execute(f"SELECT {', '.join(map(sqlite_table.quoted, names))} FROM t")
+            rows = connection.execute(f"SELECT {', '.join(map(quoted, names))} FROM t")
             expected = dict(zip(names, zip(*rows, strict=True), strict=False))
 
         results = ways(file, "t", file.columns["t"])
@@ -190,7 +189,7 @@ def test_few_different_numbers_take_one_byte_and_times_close_together_four(
 ):
     file = made(tmp_path / "t.sqlite", "(a INTEGER)", ((number,) for number in numbers))
 
-    column = sqlite_table.read(file, "t", file.columns["t"])["a"]
+    column = file.read("t", file.columns["t"])["a"]
 
     assert listed(column) == numbers
     size = column.get_total_buffer_size()
@@ -207,7 +206,7 @@ def numbered(path, count, page_size=512):
 def test_a_tree_of_several_levels_is_read_in_order_of_its_rows(tmp_path):
     file = numbered(tmp_path / "deep.sqlite", 60_000)
 
-    columns = sqlite_table.read(file, "t", file.columns["t"])
+    columns = file.read("t", file.columns["t"])
 
     assert columns["a"].type == pa.int32()
     assert listed(columns["a"]) == [*range(60_000)]
@@ -278,7 +277,7 @@ def test_texts_that_are_made_to_collide_are_read_by_other_ways(tmp_path):
     with pytest.raises(pages.NotDecodedError):
         from_pages(file, "t", file.columns["t"])
     assert len(texts) > 600
-    assert plain(sqlite_table.read(file, "t", file.columns["t"])) == {"a": texts}
+    assert plain(file.read("t", file.columns["t"])) == {"a": texts}
 
 
 @compiled
@@ -305,7 +304,7 @@ def test_a_value_of_another_type_is_named_with_its_place(tmp_path, monkeypatch, 
     file = made(tmp_path / "odd.sqlite", "(a INTEGER)", [(1,), (None,), (value,)])
 
     with pytest.raises(CorruptFileError) as caught:
-        sqlite_table.read(file, "t", {"a": pa.int64()})
+        file.read("t", {"a": pa.int64()})
 
     assert caught.value.message == f"{file.path}, table t: column a holds {value!r} in row 3"
 
@@ -317,7 +316,7 @@ def test_a_default_of_a_column_that_was_added_later_is_read(tmp_path):
         connection.execute("ALTER TABLE t ADD COLUMN b INTEGER DEFAULT 7")
         connection.commit()
 
-    columns = sqlite_table.read(open_sqlite(path), "t", {"a": pa.int64(), "b": pa.int64()})
+    columns = open_sqlite(path).read("t", {"a": pa.int64(), "b": pa.int64()})
 
     assert plain(columns) == {"a": [1], "b": [7]}
 
@@ -345,7 +344,7 @@ def removed(path, _):
     path.unlink()
 
 
-@pytest.mark.parametrize("way", [from_pages, sqlite_table.by_rows])
+@pytest.mark.parametrize("way", [from_pages, SqliteFile.by_rows])
 @pytest.mark.parametrize(
     "change",
     [replaced, overwritten, overwritten_with_its_time, moved_away_and_back, removed],
@@ -417,7 +416,7 @@ def test_a_file_that_another_program_changes_meanwhile_is_refused(tmp_path, monk
     monkeypatch.setattr(pages, "decode", decoded)
 
     with pytest.raises(InputError, match="changed while it was read"):
-        sqlite_table.read(file, "t", file.columns["t"])
+        file.read("t", file.columns["t"])
 
 
 @compiled
@@ -430,7 +429,7 @@ def test_a_table_that_memory_does_not_suffice_for_is_no_damage(tmp_path, monkeyp
     monkeypatch.setattr(pages, "decode", decode)
 
     with pytest.raises(InputError, match="needs more memory than is available"):
-        sqlite_table.read(file, "t", file.columns["t"])
+        file.read("t", file.columns["t"])
 
 
 def test_the_search_for_damage_ends_where_a_view_does_not(tmp_path, monkeypatch):
@@ -454,7 +453,7 @@ def test_a_file_that_another_program_holds_is_refused(tmp_path):
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         with pytest.raises(InputError, match="is locked by another program"):
-            sqlite_table.read(file, "t", file.columns["t"])
+            file.read("t", file.columns["t"])
 
 
 @compiled
@@ -467,7 +466,7 @@ def test_a_header_that_claims_a_billion_pages_is_no_reason_to_take_memory(tmp_pa
     content[24:28] = bytes(3) + b"\x09"  # as if another program had not kept the length up
     path.write_bytes(content)
 
-    columns = sqlite_table.read(open_sqlite(path), "t", {"a": pa.int64()})
+    columns = open_sqlite(path).read("t", {"a": pa.int64()})
 
     assert len(columns["a"]) == count
 
