@@ -1,7 +1,7 @@
 """An export's tables, and how their columns become those of the data model; any may be absent."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import UnionType
@@ -25,8 +25,6 @@ TIMES: Final[dict[str, Computed | str]] = {"start_ns": "start", "end_ns": "end"}
 Numbers = npt.NDArray[Any]
 # How columns of the data model are made; None for what an export cannot give.
 Columns = dict[str, Computed | str | None]
-# Process and ordinal -> the GPU's number in the machine.
-MachineNumbers = Mapping[tuple[int, int], int]
 
 
 class Export:
@@ -39,6 +37,7 @@ class Export:
         most_rows: Table name to about how many rows it holds, where that is known.
         required: Table name to those of its columns in which no row has null, where that is known.
         recorder_version: Version of nsys that recorded, where the tables are of a report.
+        stored: What a table of this name holds.
     """
 
     path: Path
@@ -47,10 +46,7 @@ class Export:
     most_rows: Mapping[str, int] = {}
     required: Mapping[str, frozenset[str]] = {}
     recorder_version: str | None = None
-
-    def stored(self, table: str) -> Stored:
-        """What a table holds."""
-        raise NotImplementedError
+    stored: Callable[[str], Stored]
 
     def has(self, table: str, *columns: str) -> bool:
         """Whether the table is there with these columns."""
@@ -144,37 +140,28 @@ class Export:
 
     @cached_property
     def device_numbers(self) -> list[tuple[int, int, int | str]]:
-        """Each process' number of a device, and which GPU it is."""
+        """Process, its number of a device, and which GPU that is: its number, or its bus id."""
         mapped, old, _ = export_schema.GPUS
         if self.has(mapped, "pid", "cudaId", "gpuId"):
             return self.select(mapped, pid=int, cudaId=int, gpuId=int | str)
         return self.select(old, pid=int, deviceId=int, pciBusId=int | str)
 
     @cached_property
-    def machine_numbers(self) -> MachineNumbers:
-        """The numbers of devices where processes number them in their own ways."""
-        return machine_numbers(self.device_numbers)
+    def machine_numbers(self) -> Mapping[tuple[int, int], int]:
+        """The machine's number of the device of a process and ordinal, where processes disagree.
 
-
-def machine_numbers(uses: Iterable[tuple[int, int, int | str]]) -> MachineNumbers:
-    """The machine's number of each process' device, where processes disagree.
-
-    Args:
-        uses: Process, its ordinal, and what the GPU is: its number in the machine, or its bus id.
-
-    Returns:
         Nothing where a number means the same GPU to all, and a GPU has the same number for all.
-    """
-    rows = set(uses)
-    ordinals = {ordinal for _, ordinal, _ in rows}
-    gpus = {gpu for _, _, gpu in rows}
-    if len(ordinals) == len(gpus) == len({(ordinal, gpu) for _, ordinal, gpu in rows}):
-        return {}
-    places = {gpu: place for place, gpu in enumerate(sorted(gpus, key=str))}
-    return {
-        (process, ordinal): gpu if isinstance(gpu, int) else places[gpu]
-        for process, ordinal, gpu in rows
-    }
+        """
+        rows = {*self.device_numbers}
+        ordinals = {ordinal for _, ordinal, _ in rows}
+        gpus = {gpu for _, _, gpu in rows}
+        if len(ordinals) == len(gpus) == len({(ordinal, gpu) for _, ordinal, gpu in rows}):
+            return {}
+        places = {gpu: place for place, gpu in enumerate(sorted(gpus, key=str))}
+        return {
+            (process, ordinal): gpu if isinstance(gpu, int) else places[gpu]
+            for process, ordinal, gpu in rows
+        }
 
 
 def part(

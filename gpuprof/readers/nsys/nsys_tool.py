@@ -20,10 +20,10 @@ from gpuprof.base.nsight import OUTPUTS, scrub
 from gpuprof.model.profile import Profile
 from gpuprof.readers.input_format import Reader
 from gpuprof.readers.inputs import check_unchanged, stamp
+from gpuprof.readers.nsys import sqlite_export
 from gpuprof.readers.nsys.export import CANNOT, GIVES, READ_SETTINGS, SETTINGS
 from gpuprof.readers.nsys.export_cache import cached
 from gpuprof.readers.nsys.export_schema import DIAGNOSTICS, ERROR, TIMED, USED, WARNING
-from gpuprof.readers.nsys.sqlite_export import SqliteExport
 from gpuprof.readers.sqlite.source import tables_in
 
 NAME: Final = "nsys-rep"
@@ -86,9 +86,7 @@ def read(path: Path) -> Profile:
     folder = cached(path, key, lambda into: _export(path, into))
     version = _recorder_version(path)
     check_unchanged(path, before)
-    export = SqliteExport(folder / _SQLITE, path, NAME)
-    export.recorder_version = version
-    return export.profile()
+    return sqlite_export.read(path, folder / _SQLITE, NAME, version)
 
 
 def _recorder_version(path: Path) -> str | None:

@@ -14,7 +14,7 @@ from gpuprof.readers.input_format import Reader
 from gpuprof.readers.nsys import export_schema
 from gpuprof.readers.nsys.columns import FIRST_ROWS, Export
 from gpuprof.readers.nsys.export import CANNOT, GIVES, profile
-from gpuprof.readers.sqlite.source import MAGIC, open_sqlite, quoted, tables_in
+from gpuprof.readers.sqlite.source import MAGIC, SqliteFile, open_sqlite, quoted, tables_in
 
 NAME: Final = "nsys-sqlite"
 # Every export has this table.
@@ -24,54 +24,50 @@ _FEW_ROWS: Final = 4096
 _UNTIMED: Final = 'start IS NULL OR "end" IS NULL OR (start = 0 AND "end" = 0) OR "end" < start'
 
 
-def read(path: Path) -> Profile:
+def read(
+    path: Path,
+    database: Path | None = None,
+    reader: str = NAME,
+    recorder_version: str | None = None,
+) -> Profile:
     """Read a SQLite export.
+
+    Args:
+        path: What the user named.
+        database: The export of that; None where it is one.
+        reader: Name of the reader that asks.
+        recorder_version: Version of nsys that recorded; None where the export tells it.
 
     Raises:
         CorruptFileError: The database is damaged or lacks columns.
         EmptyRecordingError: Neither CUDA nor NVTX was recorded.
         InputError: It cannot be opened.
     """
-    return SqliteExport(path, path, NAME).profile()
+    file = open_sqlite(database or path, export_schema.KINDS)
+    export = SqliteExport(file)
+    export.path, export.reader, export.recorder_version = path, reader, recorder_version
+    # Small tables come on one connection; where more is asked for later, on others.
+    with file.session():
+        events = file.declared.keys() & {*export_schema.EVENTS}
+        export.most_rows = {table: file.most_rows(table) for table in events}
+        # Later each would need another connection, which takes longer than to ask.
+        for asked_later in (export_schema.STRINGS, export_schema.SYNCHRONIZATION):
+            file.most_rows(asked_later)
+        with suppress(Exception):  # what fails is left to who asks for it
+            _ = export.memcpy_kinds, export.memory_kinds, export.backtrace_class
+        return profile(export)
 
 
 class SqliteExport(Export):
-    """An export's tables in a database, which SQLite itself asks where it knows soonest.
+    """An export's tables in a database, which SQLite itself asks where it knows soonest."""
 
-    Args:
-        database: The file.
-        path: What the user named.
-        reader: Name of the reader that asks.
-
-    Raises:
-        CorruptFileError: The database is damaged.
-        InputError: It cannot be opened.
-    """
-
-    def __init__(self, database: Path, path: Path, reader: str) -> None:
-        self.path, self.reader = path, reader
-        self._file, self._decoded = open_sqlite(database, export_schema.KINDS), list[KeptColumns]()
-        self.columns = {table: frozenset(names) for table, names in self._file.columns.items()}
+    def __init__(self, file: SqliteFile) -> None:
+        self._file, self.stored, self._decoded = file, file.stored, list[KeptColumns]()
+        self.columns = {table: frozenset(names) for table, names in file.columns.items()}
         self.required = {
             table: frozenset(column.name for column in columns if column.is_required)
-            for table, columns in self._file.declared.items()
+            for table, columns in file.declared.items()
         }
-
-    def profile(self) -> Profile:
-        """The recording, its small tables on one connection; where more is asked, on others."""
-        with self._file.session():
-            events = self._file.declared.keys() & {*export_schema.EVENTS}
-            self.most_rows = {table: self._file.most_rows(table) for table in events}
-            # Later each would need another connection, which takes longer than to ask.
-            for asked_later in (export_schema.STRINGS, export_schema.SYNCHRONIZATION):
-                self._file.most_rows(asked_later)
-            with suppress(Exception):  # what fails is left to who asks for it
-                _ = self.memcpy_kinds, self.memory_kinds, self.backtrace_class
-            return profile(self)
-
-    def stored(self, table: str) -> KeptColumns:
-        """What a table holds."""
-        return self._file.stored(table)
 
     def has_rows(self, table: str) -> bool:
         """Whether a table has any row."""
@@ -86,7 +82,7 @@ class SqliteExport(Export):
         rows, untimed = quoted(table), 1
         most_rows = self.most_rows.get(table, FIRST_ROWS + 1)
         if _FEW_ROWS < most_rows <= FIRST_ROWS:
-            self._decoded.append(self.stored(table))  # for who asks for these columns next
+            self._decoded.append(self._file.stored(table))  # for who asks for these columns next
             return super().untimed(table)
         if most_rows > FIRST_ROWS:
             first = f'SELECT start, "end" FROM {rows} LIMIT {FIRST_ROWS}'

@@ -25,7 +25,7 @@ from gpuprof.model.origin import Origin
 from gpuprof.model.pairs import is_any_of
 from gpuprof.model.profile import Profile, Source
 from gpuprof.model.spilling import KeptColumns, Kinds
-from gpuprof.model.table import Part, Stored, Table, in_memory
+from gpuprof.model.table import Part, Table, in_memory
 from gpuprof.model.words import Names
 from gpuprof.readers.input_format import Reader
 from gpuprof.readers.nsys.columns import Export, columns_at_once
@@ -169,13 +169,9 @@ class _Tables(Export):
     """The tables of a database, which numbers kinds of memory as CUPTI does."""
 
     def __init__(self, file: SqliteFile) -> None:
-        self.path, self.reader, self._file = file.path, NAME, file
+        self.path, self.reader, self.stored = file.path, NAME, file.stored
         self.memory_kinds, self.untimed_rows = CUPTI_MEMORY_KINDS, {}
         self.columns = {table: frozenset(names) for table, names in file.columns.items()}
-
-    def stored(self, table: str) -> Stored:
-        """What a table holds."""
-        return self._file.stored(table)
 
 
 def _check_columns(file: SqliteFile) -> None:

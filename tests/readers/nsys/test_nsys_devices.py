@@ -7,7 +7,6 @@ from gpuprof.analyses.breakdown import breakdown
 from gpuprof.analyses.device_map import device_map
 from gpuprof.analyses.peer_matrix import peer_matrix
 from gpuprof.readers import read_profile
-from gpuprof.readers.nsys.columns import machine_numbers
 from gpuprof.readers.nsys.export import RENUMBERED
 
 GPUS = [{"id": n, "name": f"GPU {n}", "busLocation": f"0000:0{n}:00.0"} for n in range(4)]
@@ -101,10 +100,6 @@ def test_calls_on_the_host_need_no_device(tmp_path):
     call = {"start": 0, "end": 1, "nameId": 1, "correlationId": 1, "globalTid": pid(8)}
 
     assert read(tmp_path, tables | {RUNTIME: [call]}).table("api_calls").num_rows == 1
-
-
-def test_no_mapping_is_needed_where_nobody_is_seen():
-    assert machine_numbers([]) == {}
 
 
 def test_devices_of_which_only_the_numbers_are_listed_are_not_known(tmp_path):
