@@ -19,20 +19,16 @@ _MOST_FREED: Final = 1 << 30
 
 
 def prepare() -> None:
-    """Keep Python and its libraries from work that no command needs."""
+    """Keep Python and its libraries from work that no command needs, before NumPy is imported.
+
+    Columns and results are arrays of some megabytes that come and go. By default glibc gives each
+    back to the system, which clears its pages for the next one: on virtual machines that takes
+    longer than to compute what is in them. So freed memory is kept, where the C library is glibc.
+    """
     sys.meta_path.insert(0, _NoPandas)
     # Rows of tables hold no cycles that the collector would find: it costs a tenth of the time
     # where there are twenty thousand of them.
     gc.set_threshold(_ROWS_BEFORE_COLLECTING)
-
-
-def keep_freed_memory() -> None:
-    """Keep freed memory for the arrays that follow, before NumPy is imported.
-
-    Columns and results are arrays of some megabytes that come and go. By default glibc gives each
-    back to the system, which clears its pages for the next one: on virtual machines that takes
-    longer than to compute what is in them. Nothing happens where the C library is not glibc.
-    """
     if sys.platform != "linux":
         return
     with suppress(OSError, AttributeError):  # musl has no such function

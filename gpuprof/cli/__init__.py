@@ -72,7 +72,6 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and leave with its exit status; every error becomes text here."""
     if arguments is None:
         startup.prepare()  # the process is ours alone
-        startup.keep_freed_memory()
         signals.remove_before_end()
     _write_utf8()
     try:

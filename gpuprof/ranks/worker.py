@@ -130,7 +130,6 @@ class Worker:
 def main() -> None:
     """Do what standard input asks for, until it ends: first a `Work`, then tasks."""
     startup.prepare()
-    startup.keep_freed_memory()
     # What a library prints would be taken for a result.
     results = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
