@@ -40,7 +40,7 @@ LAYERS = (
     ("sweep_cells",),
     ("schema",),
     ("intervals", "origin"),
-    ("derived", "selection"),
+    ("derived",),
     ("words",),
     ("borders",),
     ("pairs", "arrow_values"),

@@ -15,9 +15,8 @@ from gpuprof.base.labels import TIMING_ONLY
 from gpuprof.model import schema
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile
-from gpuprof.model.selection import Selection
 from gpuprof.model.spilling import KeptColumns
-from gpuprof.model.table import Computed, InMemory, Part, Table
+from gpuprof.model.table import Computed, InMemory, Part, Selection, Table
 from gpuprof.model.words import Names
 from gpuprof.readers import read_profile
 

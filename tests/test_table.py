@@ -15,8 +15,7 @@ from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.origin import Origin
 from gpuprof.model.pairs import pair_places
 from gpuprof.model.profile import Profile
-from gpuprof.model.selection import EVERYTHING, Selection
-from gpuprof.model.table import Computed, InMemory, Part, Table, translated
+from gpuprof.model.table import EVERYTHING, Computed, InMemory, Part, Selection, Table, translated
 from gpuprof.model.words import Values, Words
 from gpuprof.readers.nsys.model_tables import EventRecords
 

@@ -12,7 +12,7 @@ from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import intersection, single
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import BY_NAME, NVTX_RANGES
-from gpuprof.model.selection import ENDS, Selection
+from gpuprof.model.table import ENDS, Selection
 
 _RANGES: Final = NVTX_RANGES.name
 _OF_DEVICES: Final = ("devices", "kernels", "memcpys", "memsets", "graph_launches")

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial, wraps
+from functools import partial, wraps
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
@@ -22,8 +22,7 @@ from gpuprof.base.machine import SecondThread
 from gpuprof.model import schema
 from gpuprof.model.borders import BeyondBoundsError
 from gpuprof.model.origin import Origin
-from gpuprof.model.selection import EVERYTHING, Selection
-from gpuprof.model.table import NO_TEXTS, Table, in_memory
+from gpuprof.model.table import EVERYTHING, NO_TEXTS, Selection, Table, in_memory
 from gpuprof.model.words import Values, Words
 
 if TYPE_CHECKING:
@@ -166,6 +165,9 @@ class Profile:
     _results: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     _locks: dict[Any, "threading.RLock"] = field(
         default_factory=dict, init=False, repr=False, compare=False
+    )
+    _second_thread: SecondThread = field(
+        default_factory=SecondThread, init=False, repr=False, compare=False
     )
 
     def __repr__(self) -> str:
@@ -421,10 +423,6 @@ class Profile:
     def tables(self) -> "Mapping[str, pd.DataFrame]":
         """Every recorded table as a DataFrame (Arrow-backed), made when it is asked for."""
         return _Frames(self)
-
-    @cached_property
-    def _second_thread(self) -> SecondThread:
-        return SecondThread()
 
 
 # Where and by whom something was done, not what.

@@ -237,6 +237,7 @@ def arrow(numbers: npt.NDArray[Any], is_null: npt.NDArray[np.bool_] | None = Non
     return pa.Array.from_buffers(kind, len(numbers), [present, data])
 
 
+@cache
 def numpy_dtype(kind: pa.DataType) -> np.dtype[Any]:
     """The dtype of a type of numbers or flags, as `arrow` maps them the other way.
 
@@ -245,13 +246,8 @@ def numpy_dtype(kind: pa.DataType) -> np.dtype[Any]:
     Raises:
         KeyError: It is of neither.
     """
-    return _numpy_dtypes()[kind]
-
-
-@cache
-def _numpy_dtypes() -> dict[pa.DataType, np.dtype[Any]]:
     names = ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
-    return {pa.from_numpy_dtype(dtype): dtype for dtype in map(np.dtype, names)}
+    return {pa.from_numpy_dtype(dtype): dtype for dtype in map(np.dtype, names)}[kind]
 
 
 def integers(values: list[int | None]) -> pa.Array:

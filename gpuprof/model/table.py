@@ -20,7 +20,6 @@ from gpuprof.model.arrow_values import CODED_TEXTS, as_arrow, values
 from gpuprof.model.borders import check_bounds, check_values, fault
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.schema import LONGEST_NS, TEXT, Column, Schema
-from gpuprof.model.selection import ENDS, EVERYTHING, Selection
 from gpuprof.model.words import ByNumber, Names, Values, Words
 
 Numbers = npt.NDArray[Any]
@@ -32,6 +31,55 @@ Window = tuple[int, int]
 _OF_ARRAYS, _ARRAY_ROWS = "of arrays: ", 262_144
 _START, _END, _NAME, _NAME_ID = "start_ns", "end_ns", "name", "name_id"
 NO_TEXTS: Final[Mapping[str, Words]] = {}
+
+
+# A copy belongs to each of its ends.
+ENDS: Final = ("device_id", "src_device_id", "dst_device_id")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Some of a recording's activities.
+
+    Args:
+        windows: Sorted, disjoint windows ``[start, end)`` in ns; an activity belongs to the one
+            in which it starts, a range to all that it reaches into. None for all times.
+        device_id: The one device; a copy belongs to each of its ends. None for all devices.
+    """
+
+    windows: tuple[tuple[int, int], ...] | None = None
+    device_id: int | None = None
+
+    @property
+    def extent(self) -> tuple[int, int] | None:
+        """From the start of the first window to the end of the last; None for all times."""
+        return (self.windows[0][0], self.windows[-1][1]) if self.windows else None
+
+    def holds(self, instants: Numbers) -> Flags:
+        """Which instants are in one of the windows."""
+        if self.windows is None:
+            return np.ones(len(instants), bool)
+        if (instants[1:] >= instants[:-1]).all():
+            # As mostly: then the borders of windows, which are few, are looked for.
+            places = np.searchsorted(instants, self._borders)
+            lengths = np.diff(places, prepend=0, append=len(instants))
+            return np.repeat(np.arange(len(lengths)) % 2 == 1, lengths)
+        is_held: Flags = np.searchsorted(self._borders, instants, side="right") % 2 == 1
+        return is_held
+
+    @cached_property
+    def _borders(self) -> npt.NDArray[np.int64]:
+        """Start and end of each window: from one border to the next is in one, or in none."""
+        return np.array(self.windows, np.int64).reshape(-1)
+
+    def columns(self, columns: Collection[str]) -> frozenset[str]:
+        """Those of a table's columns by which its rows are chosen."""
+        timed = {"start_ns"} if self.windows is not None else set()
+        placed = {*ENDS} if self.device_id is not None and "device_id" in columns else set()
+        return frozenset((timed | placed) & {*columns})
+
+
+EVERYTHING: Final = Selection()
 
 
 class Stored(Protocol):
@@ -93,7 +141,7 @@ def translated(column: str, words: Mapping[int, str], null: str | None = None) -
     return Computed((column,), by_number.of, lambda: distinct)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Part:
     """Rows of a table of the data model, made of those of a file's table.
 
@@ -104,19 +152,16 @@ class Part:
         keep: Which rows are the table's: by functions that give flags.
         is_whole: Whether functions need all rows at once, as they look from one to others; asked
             when rows are. None where they do not.
+        has_all_rows: Whether all rows were read, and none was left out.
+        checked: The columns that were found to be within their bounds.
     """
 
     stored: Stored
     columns: Mapping[str, Computed | str]
     keep: tuple[Computed, ...] = ()
     is_whole: Callable[[], bool] | None = None
-    # Whether no row was left out, and the columns that were found to be within their bounds.
-    checked: dict[str, bool] = field(default_factory=dict)
-
-    @property
-    def has_all_rows(self) -> bool:
-        """Whether all rows were read, and none was left out."""
-        return self.checked.get("", False)
+    has_all_rows: bool = False
+    checked: set[str] = field(default_factory=set)
 
     def reads(self, names: Iterable[str]) -> list[str]:
         """The file's columns that these are computed from, and those that choose rows."""
@@ -276,7 +321,8 @@ class Table:
                     check_bounds(durations, 0, LONGEST_NS)
                 yield [self._named(name, columns) for name in names]
             if selection == EVERYTHING:
-                part.checked.update(dict.fromkeys(unchecked, True) | {"": has_all_rows})
+                part.checked.update(unchecked)
+                part.has_all_rows = has_all_rows
 
     def _named(self, name: str, columns: Mapping[str, Values]) -> Values:
         """A column of these rows, or one that follows from their names or these' numbers."""

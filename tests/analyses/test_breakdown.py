@@ -10,7 +10,7 @@ from strategies import MOVES, painted, rows
 
 from gpuprof.analyses.breakdown import ANALYSIS, breakdown
 from gpuprof.facts.timeline import timelines
-from gpuprof.model.selection import Selection
+from gpuprof.model.table import Selection
 
 PARTS = (
     "span_ns compute_ns exposed_communication_ns exposed_transfer_ns exposed_local_copy_ns idle_ns"

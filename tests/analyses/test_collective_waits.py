@@ -13,7 +13,7 @@ import gpuprof
 from gpuprof.analyses.collectives import collective_waits
 from gpuprof.facts.collective_parts import NO_INSTANCE, collective_parts, part_times
 from gpuprof.facts.last_ranks import last_ranks
-from gpuprof.model.selection import Selection
+from gpuprof.model.table import Selection
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
 PER_RANK = ("transfer_ns", "waiting_ns", "last_share", "basis")

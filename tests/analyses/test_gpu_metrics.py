@@ -6,7 +6,7 @@ from drawing import draw, stepped
 from gpuprof.analyses.samples import gpu_metric_means, gpu_metrics_over_time
 from gpuprof.base.errors import EmptyRecordingError
 from gpuprof.facts.parts import RecordingPart, part_of
-from gpuprof.model.selection import Selection
+from gpuprof.model.table import Selection
 from gpuprof.readers import read_profile
 from gpuprof.readers.gpuprof.write_gpuprof_file import write
 

@@ -4,7 +4,7 @@ from drawing import draw
 from gpuprof.analyses import lane_details as lane_kernels_module
 from gpuprof.analyses.lane_details import lane_kernels
 from gpuprof.analyses.lanes import typical_step
-from gpuprof.model.selection import Selection
+from gpuprof.model.table import Selection
 
 NCCL = {"name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)"}
 

@@ -4,7 +4,7 @@ from drawn_jobs import job
 
 from gpuprof.analyses import lane_details as lane_ranges_module
 from gpuprof.analyses.lane_details import lane_ranges
-from gpuprof.model.selection import Selection
+from gpuprof.model.table import Selection
 
 
 def _rows(profile, level=None):

@@ -7,7 +7,7 @@ from ranks.joint import job_report, ranks_of
 from gpuprof.analyses import lanes as lanes_module
 from gpuprof.analyses.lanes import lanes, lanes_over_time, ranks_in_step, typical_step
 from gpuprof.facts.timeline import timelines
-from gpuprof.model.selection import Selection
+from gpuprof.model.table import Selection
 from gpuprof.readers.merged_ranks import joined
 
 _ONE_TO_ZERO = {"memcpy_kind": "PtoP", "src_device_id": 1, "dst_device_id": 0}

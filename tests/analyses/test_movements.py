@@ -6,7 +6,7 @@ from drawing import draw
 from gpuprof.analyses.movements import movements
 from gpuprof.facts.launch_paths import paths_of_ranges
 from gpuprof.findings.findings import findings
-from gpuprof.model.selection import Selection
+from gpuprof.model.table import Selection
 
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
 MODULE = {"library": "python", "process_id": 100, "thread_id": 1}

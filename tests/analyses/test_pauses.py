@@ -8,7 +8,7 @@ from drawing import draw
 
 from gpuprof.analyses.breakdown import breakdown
 from gpuprof.analyses.pauses import pauses
-from gpuprof.model.selection import Selection
+from gpuprof.model.table import Selection
 from gpuprof.readers import read_profile
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"

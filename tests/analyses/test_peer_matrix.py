@@ -5,7 +5,7 @@ from drawing import draw
 
 from gpuprof.analyses.peer_matrix import peer_matrix, slow_links
 from gpuprof.analyses.transfers import transfers
-from gpuprof.model.selection import Selection
+from gpuprof.model.table import Selection
 
 PUSHED = {
     "memcpy_kind": "PtoP",

@@ -9,7 +9,7 @@ from drawing import draw
 
 from gpuprof.analyses.reports import report
 from gpuprof.analyses.steps import phases_table, steps
-from gpuprof.model.selection import Selection
+from gpuprof.model.table import Selection
 from gpuprof.readers.gpuprof.write_gpuprof_file import write
 
 LENGTHS = (500, *[100] * 7, 250, *[100] * 4)

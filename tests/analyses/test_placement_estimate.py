@@ -8,7 +8,7 @@ from strategies import rows as rows_of
 
 from gpuprof.analyses.placement_estimate import placement_estimate
 from gpuprof.facts.phases import steps_by_phase
-from gpuprof.model.selection import Selection
+from gpuprof.model.table import Selection
 
 PUSHED = {"memcpy_kind": "PtoP", "src_device_id": 0, "dst_device_id": 1, "path": "direct"}
 ON_1 = {"device_id": 1}

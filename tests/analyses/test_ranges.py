@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gpuprof.analyses.ranges import ranges
 from gpuprof.facts import numbers as numbers_of
-from gpuprof.model.selection import Selection
+from gpuprof.model.table import Selection
 
 PUSHED = {"memcpy_kind": "PtoP", "src_device_id": 0, "dst_device_id": 1, "path": "direct"}
 

@@ -8,7 +8,7 @@ import pytest
 from drawing import draw
 
 from gpuprof.analyses.avoidable_copies import repeated_transfers
-from gpuprof.model.selection import Selection
+from gpuprof.model.table import Selection
 
 STEP = 100
 

@@ -9,7 +9,7 @@ from drawing import draw
 
 from gpuprof.analyses.steps import steps
 from gpuprof.facts.step_windows import opening_kernels
-from gpuprof.model.selection import Selection
+from gpuprof.model.table import Selection
 
 
 def rows(profile, names):

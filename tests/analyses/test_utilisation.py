@@ -13,7 +13,7 @@ from strategies import MOVES, PROCESSES, ends_of, instants, painted, rows
 from gpuprof.analyses.api_calls import launch_latency, synchronising_calls
 from gpuprof.analyses.breakdown import utilisation, utilisation_over_time
 from gpuprof.analyses.pauses import gaps
-from gpuprof.model.selection import Selection
+from gpuprof.model.table import Selection
 
 ON_1 = {"device_id": 1}
 

@@ -15,7 +15,7 @@ from gpuprof import native
 from gpuprof.facts.copies import PATHS, copy_rows, sums_of, transfer_rows, transfers_by_route
 from gpuprof.facts.moves import moves
 from gpuprof.model.derived import UNKNOWN
-from gpuprof.model.selection import Selection
+from gpuprof.model.table import Selection
 from gpuprof.readers import read_profile
 from gpuprof.readers.gpuprof import write_gpuprof_file
 

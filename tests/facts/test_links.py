@@ -6,7 +6,7 @@ from drawing import draw
 from gpuprof.analyses.device_map import device_map
 from gpuprof.analyses.peer_matrix import peer_matrix
 from gpuprof.analyses.reports import report
-from gpuprof.model.selection import Selection
+from gpuprof.model.table import Selection
 
 NVLINK = {
     "device_id": 1,

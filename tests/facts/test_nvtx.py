@@ -15,7 +15,7 @@ from gpuprof.facts.nvtx import NO_RANGE, ranges_of
 from gpuprof.facts.range_launches import holding
 from gpuprof.model import arrow_values
 from gpuprof.model.derived import UNKNOWN
-from gpuprof.model.selection import Selection
+from gpuprof.model.table import Selection
 from gpuprof.readers import read_profile
 from gpuprof.readers.gpuprof import write_gpuprof_file
 

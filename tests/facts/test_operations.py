@@ -15,7 +15,7 @@ from gpuprof.analyses.ranges import ranges
 from gpuprof.analyses.steps import steps
 from gpuprof.facts.moves import backward_peer_share
 from gpuprof.model.schema import NVTX_RANGES
-from gpuprof.model.selection import Selection
+from gpuprof.model.table import Selection
 from gpuprof.readers import read_profile
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus" / "kineto"

@@ -13,7 +13,7 @@ from gpuprof.facts.phases import per_step, phases, steps_by_phase
 from gpuprof.facts.step_times import CUT, SAMPLE, UNUSUAL
 from gpuprof.findings.bottom_line import bottom_line
 from gpuprof.model.intervals import union
-from gpuprof.model.selection import Selection
+from gpuprof.model.table import Selection
 from gpuprof.readers import read_profile
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"

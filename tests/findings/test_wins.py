@@ -10,7 +10,7 @@ from ranks.joint import job_report, of_rank
 from gpuprof.analyses.reports import report
 from gpuprof.findings import costs
 from gpuprof.findings.findings import findings
-from gpuprof.model.selection import Selection
+from gpuprof.model.table import Selection
 from gpuprof.readers.merged_ranks import joined
 
 HALF = {"path": "staged", "src_device_id": 0, "dst_device_id": 1, "bytes": 8}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from recordings import copy, kernel, trace
 
 from gpuprof.facts.hosts import NO_NAMES
-from gpuprof.model.selection import Selection
+from gpuprof.model.table import Selection
 from gpuprof.predict.predict import predict
 from gpuprof.show import Page
 from gpuprof.show.charts.figure import save

@@ -21,7 +21,7 @@ from gpuprof.facts.timeline import TIMELINE_READS
 from gpuprof.model.analysis import reads
 from gpuprof.model.intervals import Int64s, union
 from gpuprof.model.profile import Profile
-from gpuprof.model.selection import Selection
+from gpuprof.model.table import Selection
 
 FROM_EPOCHS: Final = "epochs"
 FROM_CALLS: Final = "calls"

@@ -25,7 +25,7 @@ from gpuprof.facts.timeline import COMMUNICATION, COMPUTE, DeviceTimeline, busy_
 from gpuprof.model.derived import PEER_DEVICE_COPY, PEER_STAGED
 from gpuprof.model.intervals import NOTHING, Int64s, Intervals, attribute, covered_within, union
 from gpuprof.model.profile import Profile
-from gpuprof.model.selection import Selection
+from gpuprof.model.table import Selection
 
 COMMON: Final = "kernels_common"
 UNMATCHED: Final = "kernels_unmatched"

@@ -17,7 +17,7 @@ from gpuprof.facts.numbers import UNNAMED, Growing, Numbers, sums_of_pieces
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.pairs import Pairs
 from gpuprof.model.profile import Profile, once_per_recording
-from gpuprof.model.selection import Selection
+from gpuprof.model.table import Selection
 from gpuprof.model.words import narrowed
 
 SHAPE: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")

@@ -23,7 +23,7 @@ from gpuprof.facts.numbers import read_columns
 from gpuprof.model import schema
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.origin import Origin
-from gpuprof.model.selection import Selection
+from gpuprof.model.table import Selection
 from gpuprof.readers import find_reader, read_profile
 from gpuprof.readers.common import parquet_columns
 from gpuprof.readers.gpuprof import write_gpuprof_file

@@ -4,7 +4,7 @@ from drawing import draw
 from pictures import figure
 
 from gpuprof.base.errors import EmptyRecordingError
-from gpuprof.model.selection import Selection
+from gpuprof.model.table import Selection
 from gpuprof.show.charts import timeline, utilisation
 
 _ONE_TO_ZERO = {"memcpy_kind": "PtoP", "src_device_id": 1, "dst_device_id": 0}
