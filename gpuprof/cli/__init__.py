@@ -18,10 +18,6 @@ from gpuprof.base import signals, startup
 from gpuprof.base.errors import GpuprofError
 from gpuprof.cli.commands import COMMANDS
 
-# What the contexts of a command share: what to say of files that are missing from its result, and
-# the exit status then.
-UNREAD: Final = "gpuprof.unread"
-PARTIAL: Final = 4
 _SPELLED_OUT: Final = "gpuprof.spelled_out"
 
 
@@ -30,22 +26,6 @@ class _Commands(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(self.commands)
-
-    def invoke(self, ctx: click.Context) -> object:
-        try:
-            status = super().invoke(ctx)
-        except KeyboardInterrupt as error:
-            raise click.Abort from error  # click itself would print an empty line first
-        except RuntimeError as error:
-            # What DuckDB makes of Ctrl-C while it opens a recording.
-            if isinstance(error.__cause__, KeyboardInterrupt):
-                raise click.Abort from error
-            raise
-        # The outputs are written; what was not read is said after them.
-        lines = ctx.meta.get(UNREAD, ())
-        for line in lines:
-            click.echo(line, err=True)
-        return status or (PARTIAL if lines else status)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

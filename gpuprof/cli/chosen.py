@@ -14,8 +14,7 @@ import pyarrow as pa
 
 from gpuprof.api.options import PART, RANK, WORKERS
 from gpuprof.base.units import counted
-from gpuprof.cli import UNREAD
-from gpuprof.cli.commands import values_of
+from gpuprof.cli.commands import UNREAD, values_of
 from gpuprof.cli.terminal import watched
 from gpuprof.facts.parts import RecordingPart
 from gpuprof.model.profile import Profile, UnreadFiles

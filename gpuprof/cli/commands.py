@@ -14,6 +14,11 @@ import click
 
 from gpuprof.api import options as opt
 
+# What the contexts of a command share: what to say of files that are missing from its result, and
+# the exit status then.
+UNREAD: Final = "gpuprof.unread"
+_PARTIAL: Final = 4
+
 
 class Command(click.Command):
     """A command.
@@ -38,8 +43,24 @@ class Command(click.Command):
 
 
 def _run(place: list[str], **values: Any) -> object:
+    """Run the function of a command; its exit status, or that of a partial result."""
     module, function = place
-    return getattr(import_module(f"gpuprof.cli.{module}"), function)(SimpleNamespace(**values))
+    try:
+        status = getattr(import_module(f"gpuprof.cli.{module}"), function)(
+            SimpleNamespace(**values)
+        )
+    except KeyboardInterrupt as error:
+        raise click.Abort from error  # click itself would print an empty line first
+    except RuntimeError as error:
+        # What DuckDB makes of Ctrl-C while it opens a recording.
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            raise click.Abort from error
+        raise
+    # The outputs are written; what was not read is said after them.
+    lines = click.get_current_context().meta.get(UNREAD, ())
+    for line in lines:
+        click.echo(line, err=True)
+    return status or (_PARTIAL if lines else status)
 
 
 def values_of(values: SimpleNamespace, options: Iterable[click.Parameter]) -> dict[str, Any]:
