@@ -113,7 +113,7 @@ def test_processes_that_share_a_machine_compute_nothing_ahead(monkeypatch):
     profile, computed = Profile(ORIGIN, {"kernels": TWO_KERNELS}, stored=MANY), []
 
     profile.compute_ahead([computed.append])
-    profile.end_second_thread(is_done=True)
+    profile.second_thread.finish(is_all=True)
 
     assert computed == []
 
@@ -124,7 +124,7 @@ def test_only_of_large_recordings_a_second_thread_computes_ahead(stored):
     profile, computed = Profile(ORIGIN, {"kernels": TWO_KERNELS}, stored=stored), []
 
     profile.compute_ahead([computed.append])
-    profile.end_second_thread(is_done=True)
+    profile.second_thread.finish(is_all=True)
 
     assert len(computed) == (stored > 0)
 
@@ -146,7 +146,7 @@ def test_functions_of_two_threads_compute_once_what_both_ask_for():
 
     profile.compute_ahead([beside])
     profile.once(here)
-    profile.end_second_thread(is_done=True)
+    profile.second_thread.finish(is_all=True)
 
     assert [profile.once(here), profile.once(beside)] == [3, 4]
     assert len(threads) == 1
@@ -162,7 +162,7 @@ def test_what_fails_on_the_second_thread_fails_where_it_is_asked_for():
         given.require("memcpys")
 
     profile.compute_ahead([fail])
-    profile.end_second_thread(is_done=True)
+    profile.second_thread.finish(is_all=True)
 
     with pytest.raises(MissingTableError):
         profile.once(fail)

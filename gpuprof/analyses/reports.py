@@ -87,7 +87,7 @@ def report(recording: Recording, names: Sequence[str] | None = None) -> Report:
         for analysis in runnable:
             tables[analysis.name] = profile.once(analysis.run)
     finally:
-        profile.end_second_thread()
+        profile.second_thread.finish(is_all=False)
     for table, columns in _unread(profile).items():
         for _ in profile.columns(table, *columns):
             pass  # each piece is checked when it is made

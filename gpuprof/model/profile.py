@@ -166,7 +166,8 @@ class Profile:
     _locks: dict[Any, "threading.RLock"] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
-    _second_thread: SecondThread = field(
+    # Computes ahead what is asked for later; see `compute_ahead`.
+    second_thread: SecondThread = field(
         default_factory=SecondThread, init=False, repr=False, compare=False
     )
 
@@ -382,12 +383,7 @@ class Profile:
         if not self.is_large or machine.thread_count(_TWO) < _TWO:
             return
         tasks = (partial(self.once, function) for function in functions)
-        self._second_thread.add(tasks, is_first=is_first)
-
-    def end_second_thread(self, *, is_done: bool = False) -> None:
-        """Wait for the function that the second thread computes, or for all; drop the others."""
-        if self.is_large:
-            self._second_thread.finish(is_all=is_done)
+        self.second_thread.add(tasks, is_first=is_first)
 
     def table(self, name: str) -> pa.Table:
         """A whole table as Arrow data with all columns of its schema, sorted by start.

@@ -107,12 +107,12 @@ class Computed(NamedTuple):
     Args:
         reads: Columns of the file.
         make: Of these, as arrays in which `UNKNOWN` stands for null, the same of this column; or
-            one value for all rows. None for the column as the file has it.
+            one value for all rows.
         words: What its numbers mean; None for a column of numbers.
     """
 
     reads: tuple[str, ...]
-    make: Callable[..., Any] | None = None
+    make: Callable[..., Any]
     words: Callable[[], Sequence[str | None]] | None = None
 
 
@@ -179,8 +179,8 @@ class Part:
             if spec is not None and spec.dtype == TEXT:
                 return Values(np.zeros(rows, np.int8), None, (None,))
             return Values(np.full(rows, UNKNOWN, np.int8), np.ones(rows, bool))
-        if isinstance(computed, str) or computed.make is None:
-            return of_file[read_for(computed)[0]]
+        if isinstance(computed, str):
+            return of_file[computed]
         columns = [of_file[read] for read in computed.reads]
         numbers = computed.make(*map(_plain, columns))
         numbers = np.full(rows, numbers) if np.ndim(numbers) == 0 else numbers
@@ -306,9 +306,7 @@ class Table:
                     )
                     for name in {_START, _END} & columns.keys()
                 }
-                is_kept = [
-                    of.make(*(_plain(of_file[n]) for n in of.reads)) for of in keep if of.make
-                ]
+                is_kept = [of.make(*(_plain(of_file[n]) for n in of.reads)) for of in keep]
                 is_kept += _chosen(selection, chosen_by, columns)
                 if is_kept and not (is_row := np.logical_and.reduce(is_kept)).all():
                     rows = np.flatnonzero(is_row)

@@ -193,10 +193,10 @@ def first_known(*columns: str) -> Computed | str:
 
 
 def as_computed(column: Computed | str | None) -> Computed:
-    """A column as one that is made, where it need not be there."""
+    """A column as one that is made; unknown where there is none."""
     if isinstance(column, str):
         return Computed((column,), lambda numbers: numbers)
-    return Computed(()) if column is None else column
+    return Computed((), lambda: UNKNOWN) if column is None else column
 
 
 def without(column: str, *absent: int) -> Computed:
@@ -244,9 +244,7 @@ def in_machine(of: Export, table: str, device: Computed | str) -> Computed | str
     gpus = np.array([of.machine_numbers[pair] for pair in pairs])
 
     def make(global_id: Numbers, *columns: Numbers) -> Numbers:
-        ordinal: Numbers = (
-            numbers.make(*columns) if numbers.make else np.full_like(global_id, UNKNOWN)
-        )
+        ordinal: Numbers = numbers.make(*columns)
         place = pair_places(ordered, low_bits(24)(global_id), ordinal)
         return np.where(place < 0, ordinal, gpus[place])
 

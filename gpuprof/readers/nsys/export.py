@@ -337,8 +337,7 @@ def _device(number: Any, process: Any, row: Mapping[str, Any]) -> dict[str, Any]
 def _runs(export: Export, table: str, process: Computed | str) -> Table:
     numbers = as_computed(process)
     columns = columns_at_once(export.stored(table), numbers.reads)
-    all_processes = numbers.make(*columns) if numbers.make and len(columns[0]) else columns[0]
-    processes = distinct(all_processes).tolist()
+    processes = distinct(numbers.make(*columns)).tolist()
     # What no process is known of comes last.
     processes.sort(key=lambda number: (number == UNKNOWN, number))
     commands: dict[int | None, str] = {}

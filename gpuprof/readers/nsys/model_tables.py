@@ -271,8 +271,7 @@ def memory_events(of: Export) -> Part:
     host_kinds = [number for number, kind in of.memory_kinds.items() if kind in _OF_HOST]
 
     def device_of(kind: Numbers, *columns: Numbers) -> Numbers:
-        numbers = device.make(*columns) if device.make else columns[0]
-        return np.where(is_any_of(kind, host_kinds), UNKNOWN, numbers)
+        return np.where(is_any_of(kind, host_kinds), UNKNOWN, device.make(*columns))
 
     has_kinds = of.has(MEMORY_USAGE, "memKind")
     columns: Columns = {

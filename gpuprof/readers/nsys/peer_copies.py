@@ -111,13 +111,10 @@ def with_staged(of: Export, columns: Columns) -> tuple[Columns, Callable[[], boo
         )  # fmt: skip
 
     staged = _Staged(of, kinds)
-    ends = {
-        name: staged.column(columns[name], UNKNOWN, place)
-        for place, name in enumerate(_RECORDED_ENDS)
-    }
-    path = staged.column(columns.get("path"), PATHS.index(None), 2)
-    path = path._replace(words=lambda: PATHS)
-    return columns | ends | {"path": path}, may_be_staged
+    ends = {name: staged.column(columns[name], place) for place, name in enumerate(_RECORDED_ENDS)}
+    path = columns.get("path") or Computed((), lambda: PATHS.index(None))
+    staged_path = staged.column(path, 2)._replace(words=lambda: PATHS)
+    return columns | ends | {"path": staged_path}, may_be_staged
 
 
 class _Staged:
@@ -140,9 +137,7 @@ class _Staged:
         # Columns are made one after another of the same rows.
         self._last: tuple[Any, tuple[Numbers, Numbers]] | None = None
 
-    def column(
-        self, recorded_column: Computed | str | None, otherwise: int, place: int
-    ) -> Computed:
+    def column(self, recorded_column: Computed | str | None, place: int) -> Computed:
         """The source (0), destination (1) or path (2) of halves; of others their own."""
         of_row = as_computed(recorded_column)
 
@@ -151,8 +146,8 @@ class _Staged:
             if self._last is None or self._last[0] is not of_halves[0]:
                 self._last = of_halves[0], self._ends(*of_halves)
             src, dst = self._last[1]
-            unpaired = of_row.make(*of_table) if of_row.make else otherwise
-            return np.where(src == UNKNOWN, unpaired, (src, dst, PATHS.index("staged"))[place])
+            of_pair = (src, dst, PATHS.index("staged"))[place]
+            return np.where(src == UNKNOWN, of_row.make(*of_table), of_pair)
 
         return Computed((*self._reads, *of_row.reads), make)
 

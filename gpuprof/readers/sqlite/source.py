@@ -107,6 +107,7 @@ class SqliteFile:
         opened: What is opened: the file itself, or a copy where SQLite would write.
         uri: How SQLite opens it.
         stamp: Of the file that is opened, before anything of it was read.
+        size_bytes: How large it is, with what waits to be written into it.
         is_utf_8: Whether its texts are in UTF-8.
         columns: Table (or view) name to its columns' names and Arrow types.
         declared: Table name to its columns' declarations, where its rows have ids.
@@ -117,6 +118,7 @@ class SqliteFile:
     opened: Path
     uri: str
     stamp: Stamp
+    size_bytes: int
     is_utf_8: bool
     columns: dict[str, dict[str, pa.DataType]] = field(default_factory=dict, repr=False)
     declared: dict[str, list[Declared]] = field(default_factory=dict, repr=False)
@@ -338,12 +340,6 @@ class SqliteFile:
                 raise KeyboardInterrupt from error
             raise
 
-    @property
-    def size_bytes(self) -> int:
-        """How large the file is, with what waits to be written into it."""
-        wal = self.opened.with_name(f"{self.opened.name}-wal")
-        return self.stamp.size_bytes + (wal.stat().st_size if wal.exists() else 0)
-
     def _damage(self) -> GpuprofError:
         """The first table that cannot be read to its end.
 
@@ -421,12 +417,13 @@ def _unseen(path: Path) -> SqliteFile:
     if wal.exists() and wal.stat().st_size:
         # SQLite would make a -shm file beside the user's to read what waits in the -wal.
         copy = _WithWal(path, wal, stamp(about))
-        uri = copy.path.as_uri() + "?mode=ro"
-        return SqliteFile(path, copy.path, uri, stamp(copy.path.stat()), is_utf_8, keep=copy)
+        uri, about_copy = copy.path.as_uri() + "?mode=ro", stamp(copy.path.stat())
+        size_bytes = about_copy.size_bytes + wal.stat().st_size
+        return SqliteFile(path, copy.path, uri, about_copy, size_bytes, is_utf_8, keep=copy)
     # In WAL mode SQLite makes files beside the database unless told that nobody writes it.
     still = "&immutable=1" if head[18:20] == b"\x02\x02" else ""
     uri = f"{path.absolute().as_uri()}?mode=ro{still}"
-    return SqliteFile(path, path, uri, stamp(about), is_utf_8)
+    return SqliteFile(path, path, uri, stamp(about), about.st_size, is_utf_8)
 
 
 def _of_pages(decoded: pages.Decoded, kind: pa.DataType) -> Packed:
