@@ -194,12 +194,12 @@ class Spilled:
         """How many rows it has."""
         return self._rows
 
-    def slices(self) -> Iterator[pa.Array]:
+    def slices(self) -> Iterator[Values]:
         """Its values in pieces of `BATCH_ROWS`."""
         with pa.OSFile(self._path) as file:
             reader = pa.ipc.open_file(file)
             for place in range(reader.num_record_batches):
-                yield reader.get_batch(place).column(_VALUES)
+                yield arrow_values.values(reader.get_batch(place).column(_VALUES))
 
 
 Column: TypeAlias = InMemory | Spilled
@@ -209,9 +209,9 @@ def slices(values: Column) -> Iterator[Values]:
     """A column in pieces of `BATCH_ROWS`."""
     if isinstance(values, Packed):
         return values.slices(BATCH_ROWS)
-    return map(
-        arrow_values.values, values.slices() if isinstance(values, Spilled) else _slices(values)
-    )
+    if isinstance(values, Spilled):
+        return values.slices()
+    return map(arrow_values.values, _slices(values))
 
 
 def _slices(values: pa.Array | pa.ChunkedArray) -> Iterator[pa.Array]:

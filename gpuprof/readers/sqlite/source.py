@@ -191,7 +191,7 @@ class SqliteFile:
         if (fields := self.decoded_fields(table, kinds)) is None:
             return self.by_rows(table, kinds)
         try:
-            with self._locked() as descriptor:
+            with self.connected() as connection, self._locked(connection) as descriptor:
                 try:
                     decoded = pages.decode(descriptor, self.declared[table][0].root, fields)
                 except MemoryError as error:
@@ -203,20 +203,19 @@ class SqliteFile:
         return {name: _of_pages(values, kind) for (name, kind), values in by_name}
 
     @contextmanager
-    def _locked(self) -> Iterator[int]:
+    def _locked(self, connection: sqlite3.Connection) -> Iterator[int]:
         """A descriptor of the file; SQLite's lock of a connection keeps writers out meanwhile."""
-        with self.connected() as connection:
-            connection.execute("BEGIN")
-            # To read anything takes the lock that keeps writers out; this reads no tables' names.
-            connection.execute("PRAGMA schema_version").fetchone()
-            # The lock goes with the first descriptor of the file that is closed: this one.
-            descriptor = os.open(self.opened, os.O_RDONLY)
-            try:
-                yield descriptor
-                if stamp(os.fstat(descriptor)) != self.stamp:
-                    raise changed(self.path)
-            finally:
-                os.close(descriptor)
+        connection.execute("BEGIN")
+        # To read anything takes the lock that keeps writers out; this reads no tables' names.
+        connection.execute("PRAGMA schema_version").fetchone()
+        # The lock goes with the first descriptor of the file that is closed: this one.
+        descriptor = os.open(self.opened, os.O_RDONLY)
+        try:
+            yield descriptor
+            if stamp(os.fstat(descriptor)) != self.stamp:
+                raise changed(self.path)
+        finally:
+            os.close(descriptor)
 
     def decoded_fields(self, table: str, kinds: Kinds) -> list[pages.Field] | None:
         """How the compiled functions decode columns; None where SQLite itself must read them."""
