@@ -128,7 +128,7 @@ def test_words_of_columns_get_one_numbering():
     second = words.numbers(Values(np.array([2, 0]), None, ["a", "not met", "b"]))
 
     assert (first.tolist(), second.tolist()) == ([2, 1, 2], [1, 0])
-    assert words.words == ("a", "b", None)
+    assert words.words == ["a", "b", None]
 
 
 def test_a_number_without_a_word_is_unknown_and_null_stays_null():

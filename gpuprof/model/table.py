@@ -470,7 +470,7 @@ def joined(pieces: Sequence[Values]) -> Values:
     """A column in one piece."""
     if pieces[0].words is not None:
         words = Words()
-        return Values(np.concatenate([words.numbers(of) for of in pieces]), None, words.listed)
+        return Values(np.concatenate([words.numbers(of) for of in pieces]), None, words.words)
     numbers = np.concatenate([of.filled for of in pieces])
     if all(of.is_null is None for of in pieces):
         return Values(numbers)

@@ -69,22 +69,17 @@ class Words:
     def __init__(self, first: Iterable[str | None] = ()) -> None:
         self._places: dict[str | None, int] = {}
         # All words so far, by their places: a list that grows.
-        self.listed: list[str | None] = []
+        self.words: list[str | None] = []
         # The words of the column that came last, and the place of each; -1 for none yet.
         self._last: tuple[Sequence[str | None], Numbers] = ((), np.empty(0, np.int32))
         for word in first:
             self.place(word)
 
-    @property
-    def words(self) -> tuple[str | None, ...]:
-        """All words so far, by their places."""
-        return tuple(self.listed)
-
     def place(self, word: str | None) -> int:
         """The place of a word, which is given one where it has none."""
         place = self._places.setdefault(word, len(self._places))
-        if place == len(self.listed):
-            self.listed.append(word)
+        if place == len(self.words):
+            self.words.append(word)
         return place
 
     def numbers(self, column: Values) -> Numbers:
@@ -167,7 +162,7 @@ class Names:
             words = Words([no_word := UNNAMED if name == "name" else None])
             of_names = (no_word if word is None else word for word in self.columns[name])
             places = ByNumber(self.numbers, [*map(words.place, of_names)], 0)
-            self._columns[name] = places, words.listed
+            self._columns[name] = places, words.words
         places, listed = self._columns[name]
         return Values(places.of(numbers), None, listed)
 

@@ -192,7 +192,7 @@ class RangeTexts:
 
     def computed(self, missing: str | None = None) -> Computed | None:
         """The text of each range, or what stands where there is none; None for no such column."""
-        words = lambda: [missing, *self._words.listed[1:]]  # noqa: E731 - read when all are met
+        words = lambda: [missing, *self._words.words[1:]]  # noqa: E731 - read when all are met
         return Computed(self._reads, self._numbers, words) if self._reads else None
 
     @cached_property
@@ -246,7 +246,7 @@ class RangeTexts:
             processes = none if thread is None else low_bits(24)(at[thread])
             domains = at[number or ""].tolist()
             for process, domain, word in zip(processes.tolist(), domains, places, strict=True):
-                name = self._words.listed[word]
+                name = self._words.words[word]
                 if name is not None and domain != UNKNOWN:
                     names.setdefault((process, domain), name)
         pairs = sorted(names)

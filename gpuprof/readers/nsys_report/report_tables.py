@@ -264,7 +264,7 @@ def _words_in_order(pieces: list[Values], order: npt.NDArray[np.intp] | None) ->
     parts = [words.numbers(piece) for piece in pieces]
     if order is not None:
         parts = [np.concatenate(parts)[order]]
-    return Packed([*map(narrowed, parts)], words=words.listed)
+    return Packed([*map(narrowed, parts)], words=words.words)
 
 
 def small_tables(report: Report, survey: Survey) -> dict[str, _Rows]:

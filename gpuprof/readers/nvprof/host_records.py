@@ -63,7 +63,7 @@ def calls(database: Database, table: str) -> Part:
     columns: Columns = {
         **database.times,
         "api": constant(api),
-        "name": Computed(("cbid",), name_of, lambda: words.listed),
+        "name": Computed(("cbid",), name_of, lambda: words.words),
         "process_id": "processId",
         "thread_id": "threadId",
         "correlation_id": "correlationId",

@@ -135,7 +135,7 @@ def _columns(profile: Profile, table: str, words: Words) -> list[Any]:
     copies = copy_rows(profile)
     kinds = Words()
     movement = copies.movements(kinds.place)
-    name = np.array([*map(words.place, kinds.listed)], np.int32)[movement]
+    name = np.array([*map(words.place, kinds.words)], np.int32)[movement]
     return [
         *columns, name, copies.bytes, copies.is_transfer, copies.src, copies.dst,
         copies.is_staged, copies.process, copies.correlation,
