@@ -18,7 +18,6 @@ from gpuprof.model import schema
 from gpuprof.model.analysis import DEVICE_COLUMNS, Analysis, PerFile, Reads, reads
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile
-from gpuprof.readers import Recording, read_profile
 
 FORMAT_VERSION: Final = 1
 # Columns whose texts name devices by their numbers in the job.
@@ -53,22 +52,21 @@ class Report:
         return [] if table is None else table.to_pylist()
 
 
-def report(recording: Recording, names: Sequence[str] | None = None) -> Report:
+def report(profile: Profile, names: Sequence[str] | None = None) -> Report:
     """Run every analysis that the recording can answer.
 
     Args:
-        recording: What was read, or a path, as `gpuprof.readers.read_profile` takes it.
+        profile: The recording.
         names: Analyses to run, as `gpuprof report --list` names them; None for all.
 
     Returns:
         Their tables and notes.
 
     Raises:
-        GpuprofError: The recording cannot be read, or there is no such analysis.
-        TypeError: The recording is neither a path nor a profile, or a name is not a string.
+        GpuprofError: The recording is damaged, or there is no such analysis.
+        TypeError: A name is not a string.
     """
     chosen = [*map(analysis_named, ANALYSES if names is None else _checked_names(names))]
-    profile = read_profile(recording)
     missing = {analysis.name: analysis.missing(profile) for analysis in chosen}
     runnable = [analysis for analysis in chosen if not missing[analysis.name]]
     by_file = [a for a in runnable if profile.job is not None and a.of_files is not None]

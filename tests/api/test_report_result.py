@@ -22,7 +22,7 @@ def staged():
 def test_a_table_is_a_frame_of_arrow_columns_equal_to_the_command_s(staged):
     frame = staged["breakdown"]
 
-    expected = reports.report(STAGED, ["breakdown"]).tables["breakdown"]
+    expected = reports.report(gpuprof.read_profile(STAGED), ["breakdown"]).tables["breakdown"]
     assert staged.arrow("breakdown").equals(expected)
     assert all(isinstance(dtype, pd.ArrowDtype) for dtype in frame.dtypes)
     assert frame.to_dict("records") == expected.to_pylist()

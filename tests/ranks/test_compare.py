@@ -81,7 +81,7 @@ def test_a_gate_fails_on_a_job_of_which_one_trace_failed(tmp_path, metric):
 
 def test_sums_of_a_job_of_which_one_trace_failed_are_what_the_others_list(tmp_path):
     folder = job_with_a_failed_trace(tmp_path / "job")
-    joined_totals = report(folder, ["totals"]).rows("totals")
+    joined_totals = report(read_profile(folder), ["totals"]).rows("totals")
     files = [read_profile(file) for file in sorted(folder.iterdir())]
 
     assert job_report(files, ["totals"]).rows("totals") == joined_totals

@@ -34,7 +34,7 @@ def own_file(folder, **tables):
 
 def refusal(path):
     with pytest.raises(GpuprofError) as caught:
-        reports.report(path)
+        reports.report(read_profile(path))
     assert not FOREIGN.search(caught.value.message)
     return caught.value.message
 
@@ -93,7 +93,7 @@ def test_an_integer_where_a_text_stands_is_read_as_its_text(tmp_path):
     place = rows.column_names.index(column)
     path = own_file(tmp_path, memcpys=rows.set_column(place, column, pa.array([-5])))
 
-    assert reports.report(path)
+    assert reports.report(read_profile(path))
     assert read_profile(path).table("memcpys")[column].to_pylist() == ["-5"]
 
 
@@ -222,5 +222,5 @@ def test_a_table_of_an_export_that_is_damaged_is_told_in_our_words(tmp_path, suf
     file.write_bytes(content)
 
     with pytest.raises(GpuprofError) as caught:
-        reports.report(folder)
+        reports.report(read_profile(folder))
     assert not FOREIGN.search(caught.value.message)

@@ -396,7 +396,7 @@ def test_rows_of_many_files_are_added_up_before_the_last_file_is_read(tmp_path, 
     for rank in range(6):
         kernels = ["a", "b"] + ["c"] * rank
         rank_file(tmp_path, f"{rank}.json", device=rank, pid=100 + rank, rank=rank, kernels=kernels)
-    expected = report(tmp_path, ["kernel_summary", "activity_summary"]).tables
+    expected = report(read_profile(tmp_path), ["kernel_summary", "activity_summary"]).tables
     monkeypatch.setattr(merged_ranks, "_MANY_ROWS", 3)
     most_rows = []
     monkeypatch.setattr(
@@ -407,7 +407,7 @@ def test_rows_of_many_files_are_added_up_before_the_last_file_is_read(tmp_path, 
         ),
     )
 
-    tables = report(tmp_path, ["kernel_summary", "activity_summary"]).tables
+    tables = report(read_profile(tmp_path), ["kernel_summary", "activity_summary"]).tables
 
     assert tables == expected
     assert max(most_rows) <= 6  # of 17

@@ -121,7 +121,7 @@ def test_a_data_set_is_read_back_with_equal_tables(tmp_path, job):
 @pytest.mark.parametrize("job", [hosts, stretches])
 def test_a_data_set_gives_the_same_report(tmp_path, job):
     profile, path = converted(job, tmp_path)
-    expected, found = report(profile), report(path)
+    expected, found = report(profile), report(read_profile(path))
 
     assert found.notes == expected.notes
     assert found.tables == expected.tables
