@@ -27,8 +27,6 @@ from gpuprof.launch import AUTO, RECORDERS
 
 _CHARTS: Final = ("gpuprof.show.charts.catalogue", "CHARTS")
 _PATH: Final = click.Path(path_type=Path)
-# Where a command keeps what ``--via`` names.
-_VIA: Final = "gpuprof.via"
 _LEAST_0: Final = click.IntRange(min=0)
 _LEAST_1: Final = click.IntRange(min=1)
 
@@ -98,13 +96,9 @@ SWEPT_PROGRAM: Final = _argument(
 )
 
 
-def _via(context: click.Context, _option: click.Parameter, tool: str | None) -> None:
-    context.meta[_VIA] = tool
-
-
 def _reader(context: click.Context, _option: click.Parameter, name: str | None) -> str | None:
     """The format that ``--reader`` names, or that of what ``--via`` exports."""
-    return "nsys-export" if name is None and context.meta.get(_VIA) else name
+    return "nsys-export" if name is None and context.params.get("via") else name
 
 
 # What is read.
@@ -118,8 +112,6 @@ VIA: Final = _option(
     "Read a report of Nsight Systems through the installed nsys.",
     type=click.Choice(["nsys"]),
     is_eager=True,
-    expose_value=False,
-    callback=_via,
 )
 _SECTION: Final = (
     "Recording to read from a file that holds several, such as a log of several runs: its number, "
