@@ -1,3 +1,5 @@
+import copy
+import pickle
 import threading
 from pathlib import Path
 
@@ -113,7 +115,7 @@ def test_processes_that_share_a_machine_compute_nothing_ahead(monkeypatch):
     profile, computed = Profile(ORIGIN, {"kernels": TWO_KERNELS}, stored=MANY), []
 
     profile.compute_ahead([computed.append])
-    profile.second_thread.finish(is_all=True)
+    profile.end_second_thread(is_done=True)
 
     assert computed == []
 
@@ -124,7 +126,7 @@ def test_only_of_large_recordings_a_second_thread_computes_ahead(stored):
     profile, computed = Profile(ORIGIN, {"kernels": TWO_KERNELS}, stored=stored), []
 
     profile.compute_ahead([computed.append])
-    profile.second_thread.finish(is_all=True)
+    profile.end_second_thread(is_done=True)
 
     assert len(computed) == (stored > 0)
 
@@ -146,7 +148,7 @@ def test_functions_of_two_threads_compute_once_what_both_ask_for():
 
     profile.compute_ahead([beside])
     profile.once(here)
-    profile.second_thread.finish(is_all=True)
+    profile.end_second_thread(is_done=True)
 
     assert [profile.once(here), profile.once(beside)] == [3, 4]
     assert len(threads) == 1
@@ -162,7 +164,7 @@ def test_what_fails_on_the_second_thread_fails_where_it_is_asked_for():
         given.require("memcpys")
 
     profile.compute_ahead([fail])
-    profile.second_thread.finish(is_all=True)
+    profile.end_second_thread(is_done=True)
 
     with pytest.raises(MissingTableError):
         profile.once(fail)
@@ -374,3 +376,10 @@ def test_a_recording_shows_itself():
 def test_a_wrong_query_of_a_recording_has_its_own_error():
     with pytest.raises(gpuprof.QueryError, match="there is no column there_is_none"):
         read_profile(STAGED).query("SELECT there_is_none FROM kernels")
+
+
+def test_a_recording_in_memory_can_be_copied_and_sent_to_another_process():
+    profile = Profile(ORIGIN, {"kernels": TWO_KERNELS})
+
+    for other in (copy.deepcopy(profile), pickle.loads(pickle.dumps(profile))):  # noqa: S301 - ours
+        assert other.table("kernels") == profile.table("kernels")

@@ -85,7 +85,7 @@ def report(profile: Profile, names: Sequence[str] | None = None) -> Report:
         for analysis in runnable:
             tables[analysis.name] = profile.once(analysis.run)
     finally:
-        profile.second_thread.finish(is_all=False)
+        profile.end_second_thread()
     for table, columns in _unread(profile).items():
         for _ in profile.columns(table, *columns):
             pass  # each piece is checked when it is made

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial, wraps
+from functools import cached_property, partial, wraps
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
@@ -165,10 +165,6 @@ class Profile:
     _results: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     _locks: dict[Any, "threading.RLock"] = field(
         default_factory=dict, init=False, repr=False, compare=False
-    )
-    # Computes ahead what is asked for later; see `compute_ahead`.
-    second_thread: SecondThread = field(
-        default_factory=SecondThread, init=False, repr=False, compare=False
     )
 
     def __repr__(self) -> str:
@@ -383,7 +379,12 @@ class Profile:
         if not self.is_large or machine.thread_count(_TWO) < _TWO:
             return
         tasks = (partial(self.once, function) for function in functions)
-        self.second_thread.add(tasks, is_first=is_first)
+        self._second_thread.add(tasks, is_first=is_first)
+
+    def end_second_thread(self, *, is_done: bool = False) -> None:
+        """Wait for the function that the second thread computes, or for all; drop the others."""
+        if self.is_large:
+            self._second_thread.finish(is_all=is_done)
 
     def table(self, name: str) -> pa.Table:
         """A whole table as Arrow data with all columns of its schema, sorted by start.
@@ -419,6 +420,10 @@ class Profile:
     def tables(self) -> "Mapping[str, pd.DataFrame]":
         """Every recorded table as a DataFrame (Arrow-backed), made when it is asked for."""
         return _Frames(self)
+
+    @cached_property
+    def _second_thread(self) -> SecondThread:
+        return SecondThread()
 
 
 # Where and by whom something was done, not what.

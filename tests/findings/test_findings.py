@@ -484,7 +484,7 @@ def test_a_large_recording_is_told_of_as_a_small_one_is(monkeypatch):
     def told():
         recording = steps(20, 100, (0, 5, 30, {}), (40, 45, 80, {}), (1, 30, 40, PEER))
         found = findings(recording), activity_sums(recording), breakdown(recording)
-        recording.second_thread.finish(is_all=True)
+        recording.end_second_thread(is_done=True)
         return [rows.to_pylist() for rows in found]
 
     small = told()
