@@ -44,8 +44,7 @@ def read(
         InputError: It cannot be opened.
     """
     file = open_sqlite(database or path, export_schema.KINDS)
-    export = SqliteExport(file)
-    export.path, export.reader, export.recorder_version = path, reader, recorder_version
+    export = _SqliteExport(file, path, reader, recorder_version)
     # Small tables come on one connection; where more is asked for later, on others.
     with file.session():
         events = file.declared.keys() & {*export_schema.EVENTS}
@@ -58,10 +57,13 @@ def read(
         return profile(export)
 
 
-class SqliteExport(Export):
+class _SqliteExport(Export):
     """An export's tables in a database, which SQLite itself asks where it knows soonest."""
 
-    def __init__(self, file: SqliteFile) -> None:
+    def __init__(
+        self, file: SqliteFile, path: Path, reader: str, recorder_version: str | None
+    ) -> None:
+        self.path, self.reader, self.recorder_version = path, reader, recorder_version
         self._file, self.stored, self._decoded = file, file.stored, list[KeptColumns]()
         self.columns = {table: frozenset(names) for table, names in file.columns.items()}
         self.required = {
