@@ -278,7 +278,8 @@ _COMMANDS: Final = (
                            pcie3, pcie4, pcie5, or staged through the host
           link=4us,24GB/s  over a link of this latency and bandwidth
           link[0->1]=NAME  copies of one route, or of one kind: link[HtoD]=pcie5
-          hide=HtoD        copies of a kind or route overlap with other work
+          hide=HtoD        copies of a kind or route overlap with other work;
+                           hide=HtoD|DtoH, of two kinds
           drop=NAME        remove what NVTX ranges of this name launch (* matches
                            anything), else kernels or copies that match the REGEX
           drop=REGEX@NAME  remove what matches among what ranges of this name launch

@@ -297,6 +297,7 @@ def _after_the_last(changed: Changed, away: Int64s, into: Int64s) -> Changed:
     return changed
 
 
+_HIDE: Final = "hide="
 _LINK: Final = re.compile(r"link(?:\[(.+)\])?=(.+)")
 # Changes that leave open what something takes: the range is from their slow to their fast times.
 OPEN: Final = ("link", "merge=", "faults=", "gpu=")
@@ -312,7 +313,7 @@ def apply(profile: Profile, changes: Sequence[str], bound: int) -> Changed:
     """
     graph = graph_of(profile)
     changed = Changed(graph, graph.weights, bound)
-    for text in changes:
+    for text in _hiding_at_once(changes):
         name, _, value = text.partition("=")
         if (link := _LINK.fullmatch(text)) is not None:
             changed = with_link(changed, link[1], link[2])
@@ -324,6 +325,17 @@ def apply(profile: Profile, changes: Sequence[str], bound: int) -> Changed:
             msg = f"there is no change {text}"
             raise UsageError(msg, "See `gpuprof predict --help` for the list of changes.")
     return changed
+
+
+def _hiding_at_once(changes: Sequence[str]) -> Sequence[str]:
+    """Changes of which one hides all copies: those hidden later would still hold up others."""
+    hidden = [text for text in changes if text.startswith(_HIDE)]
+    if not hidden:
+        return changes
+    first = changes.index(hidden[0])
+    routes = dict.fromkeys(text.removeprefix(_HIDE) for text in hidden)
+    others = [text for text in changes[first:] if text not in hidden]
+    return [*changes[:first], _HIDE + "|".join(routes), *others]
 
 
 def _drop(profile: Profile, changed: Changed, text: str) -> Changed:

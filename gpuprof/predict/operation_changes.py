@@ -175,9 +175,10 @@ def hide(_: Profile, changed: Changed, text: str) -> Changed:
         follows=np.where(is_chained | after_each(is_late), 0, w.follows),
     )
     changed = changed.without_lag(2 * (first + np.flatnonzero(is_chained))).moving(chosen)
+    copies = f"{text.replace('|', ' and ')} copies"
     return changed.saying(
-        f"{text} copies ({chosen.sum():,}) overlap with other work and start as soon as their link"
-        " is free, and their calls return at once; memory suffices for early copies, and no work"
+        f"{copies} ({chosen.sum():,}) overlap with other work and start as soon as their link is"
+        " free, and their calls return at once; memory suffices for early copies, and no work"
         " slows down"
     )
 

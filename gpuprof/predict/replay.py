@@ -239,25 +239,32 @@ def named(operations: Operations, pattern: str) -> Flags:
 
 
 def on_route(o: Operations, route: str | None) -> Flags:
-    """Copies of a kind or route; without one, copies between devices.
+    """Copies of a kind or route, or of several (``HtoD|0->1``); without one, between devices.
 
     Raises:
-        UsageError: There are none.
+        UsageError: There are none of one of them.
     """
+    chosen = np.zeros(len(o), bool)
+    for part in [None] if route is None else route.split("|"):
+        its = _on_one_route(o, part)
+        if not its.any():
+            msg = f"no copies {'between devices' if part is None else part} were recorded"
+            copies = sorted({label.text for label in o.labels if label.kind == COPY})
+            more = f", and {len(copies) - _SHOWN} more" if len(copies) > _SHOWN else ""
+            there = f"{', '.join(copies[:_SHOWN])}{more}" if copies else "none"
+            raise UsageError(msg, f"Name a kind (HtoD) or a route (0->1); recorded: {there}.")
+        chosen |= its
+    return chosen
+
+
+def _on_one_route(o: Operations, route: str | None) -> Flags:
     if route is None:
-        chosen = o.where(lambda label: label.is_peer)
-    elif "->" in route:
+        return o.where(lambda label: label.is_peer)
+    if "->" in route:
         src, dst = (_end(part.strip()) for part in route.split("->", 1))
-        chosen = o.where(lambda of: (of.kind, of.src, of.dst) == (COPY, src, dst))
-    else:
-        chosen = o.where(lambda of: of.kind == COPY and of.text.split(" ")[0].startswith(route))
-    if chosen.any():
-        return chosen
-    msg = f"no copies {route or 'between devices'} were recorded"
-    copies = sorted({label.text for label in o.labels if label.kind == COPY})
-    more = f", and {len(copies) - _SHOWN} more" if len(copies) > _SHOWN else ""
-    there = f"{', '.join(copies[:_SHOWN])}{more}" if copies else "none"
-    raise UsageError(msg, f"Name a kind (HtoD) or a route (0->1); recorded: {there}.")
+        return o.where(lambda of: (of.kind, of.src, of.dst) == (COPY, src, dst))
+    kind = route or "no kind"
+    return o.where(lambda of: of.kind == COPY and of.text.split(" ")[0].startswith(kind))
 
 
 def _end(text: str) -> int:

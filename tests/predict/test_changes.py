@@ -74,10 +74,10 @@ def test_parts_that_take_as_long_are_listed_by_name():
     assert alike == sorted(names)
 
 
-def hidden_copies(copy_ns):
-    """Three steps of a copy to the device and a kernel of 100 µs that waits for it."""
+def hidden_copies(copy_ns, back_ns=0):
+    """Three steps of a copy to the device, a kernel of 100 µs that waits for it, a copy back."""
     kernels, copies, calls, at = [], [], [], 10_000
-    for number in range(1, 7, 2):
+    for number in range(1, 10, 3):
         its = {"stream_id": 7, **PLACE}
         ends = {"bytes": 1000, "src_memory_kind": "pinned", "dst_memory_kind": "device"}
         copies.append(copy("HtoD", at, at + copy_ns, correlation_id=number, **its, **ends))
@@ -86,11 +86,27 @@ def hidden_copies(copy_ns):
         at += 100_000
         calls += [call("cudaMemcpyAsync", number * 1000, number * 1000 + 500, number)]
         calls += [call("cudaLaunchKernel", number * 1000 + 600, number * 1000 + 900, number + 1)]
+        if back_ns:
+            ends = {"bytes": 1000, "src_memory_kind": "device", "dst_memory_kind": "pinned"}
+            copies.append(copy("DtoH", at, at + back_ns, correlation_id=number + 2, **its, **ends))
+            at += back_ns
+            calls += [call("cudaMemcpyAsync", number * 1000 + 950, number * 1000 + 990, number + 2)]
     return trace(kernels=kernels, memcpys=copies, api_calls=calls)
 
 
 def test_hidden_copies_take_no_time_but_the_first_where_there_is_enough_to_hide_behind():
     assert both(hidden_copies(30_000), "hide=HtoD") == (390_000, 330_000)
+
+
+@pytest.mark.parametrize(
+    "what",
+    [["hide=HtoD|DtoH"], ["hide=HtoD", "hide=DtoH"], ["hide=0->host", "scale=k:1", "hide=HtoD"]],
+)
+def test_copies_to_and_from_a_device_are_hidden_at_once(what):
+    """The first copy, the kernels and the last copy are left."""
+    profile = hidden_copies(30_000, back_ns=20_000)
+
+    assert both(profile, *what) == (450_000, 30_000 + 300_000 + 20_000)
 
 
 def test_copies_that_take_longer_than_all_else_hide_the_rest():
@@ -496,6 +512,8 @@ def test_a_start_of_many_calls_is_no_gain_of_launches_without_cost():
         ("scale=(:2", '"(" is not a regular expression'),
         ("drop=zebra", "no kernel or copy matches zebra"),
         ("hide=HtoD", "no copies HtoD were recorded"),
+        ("hide=PtoP|HtoD", "no copies HtoD were recorded"),
+        ("hide=|PtoP", "no copies  were recorded"),
         ("balance", "there are no collectives to balance"),
         ("faults=0", "trace.sqlite has no page faults of a GPU and no migrations"),
         ("faults=1", "there is no change faults=1"),
