@@ -76,6 +76,8 @@ _PIN: Final = (
 _PEER_KINDS: Final = ("PtoP", "DtoD_peer")
 # What is copied needlessly, or launched in one place, is said where it is most of the time.
 _MOST: Final = 0.5
+# A kind of copies that costs less of what the costliest one does is not worth a word.
+_LITTLE: Final = 0.01
 # A link that is used for this much of its peak has little to give, and one that is used for less
 # than half could take twice as much. No recording with samples was at hand to try others on.
 _FULL, _HALF_FULL = 0.8, 0.5
@@ -266,24 +268,31 @@ def _needless_copies(profile: Profile) -> tuple[Int64s, Int64s, Int64s]:
 
 def of_memory(scope: Scope) -> Iterator[Finding]:
     """What a device waits a step for copies of pageable memory, and for pages that migrate."""
-    for kind, by_device in _pageable_copies(scope.profile).items():
-        running = by_device.get(scope.device.device_id, NOTHING)
-        waits = intersection(running, scope.device.exposed[TRANSFER])
-        if cost_ns := scope.per_step(waits):
-            yield Finding(
-                "pageable_memory",
-                scope,
-                f"waits for asynchronous {kind} copies of pageable memory, which make the host"
-                " wait, too",
-                cost_ns,
-                cost_ns,
-                "pinned memory",
-                "pin the memory (cudaHostAlloc, pin_memory=True)",
-                "transfers",
-                kind,
-                (kind,),
-                instants=waits,
-            )
+    waits = {
+        kind: intersection(by_device[scope.device.device_id], scope.device.exposed[TRANSFER])
+        for kind, by_device in _pageable_copies(scope.profile).items()
+        if scope.device.device_id in by_device
+    }
+    costs = {kind: ns for kind, instants in waits.items() if (ns := scope.per_step(instants))}
+    if costs:
+        kinds = sorted(costs, key=lambda kind: -costs[kind])
+        kinds = [kind for kind in kinds if costs[kind] >= _LITTLE * costs[kinds[0]]]
+        waiting = together([waits[kind] for kind in kinds])
+        cost_ns = scope.per_step(waiting)
+        yield Finding(
+            "pageable_memory",
+            scope,
+            f"waits for asynchronous {listed(kinds)} copies of pageable memory, which make the host"
+            " wait, too",
+            cost_ns,
+            cost_ns,
+            "pinned memory",
+            "pin the memory (cudaHostAlloc, pin_memory=True)",
+            "transfers",
+            listed(kinds),
+            tuple(kinds),
+            instants=waiting,
+        )
     yield from _unified(scope)
 
 

@@ -7,6 +7,7 @@ from drawing import draw
 US = 1_000
 PEER = {"memcpy_kind": "PtoP", "path": "direct", "src_device_id": 0, "dst_device_id": 1}
 HTOD = {"memcpy_kind": "HtoD", "dst_device_id": 0, "src_memory_kind": "pinned", "bytes": 8}
+DTOH = {"memcpy_kind": "DtoH", "src_device_id": 0, "dst_memory_kind": "pinned", "bytes": 8}
 DTOD = {"memcpy_kind": "DtoD", "bytes": 8}
 
 

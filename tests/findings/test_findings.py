@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from collective_jobs import REDUCE, Job
 from drawing import draw
-from drawn_steps import HTOD, PEER, US, kernel, steps
+from drawn_steps import DTOH, HTOD, PEER, US, kernel, steps
 from drawn_steps import REDUCE as NCCL
 from ranks.joint import job_report, of_rank
 
@@ -169,6 +169,31 @@ MESSAGE = {"name": "MPI_Sendrecv", "library": "mpi", "process_id": 100, "thread_
             "waits for asynchronous HtoD copies of pageable memory",
             "exposed_host_copies",
             id="pageable-memory",
+        ),
+        pytest.param(
+            steps(
+                *(6, 100, BUSY),
+                (1, 52, 72, HTOD | {"src_memory_kind": "pageable"}),
+                (1, 72, 82, DTOH | {"dst_memory_kind": "pageable"}),
+                (1, 82, 99, kernel(name="end")),
+            ),
+            ("pageable_memory", "host to device 0", 0, 30 * US),
+            "waits for asynchronous HtoD and DtoH copies of pageable memory",
+            "exposed_host_copies",
+            id="pageable-memory-of-both-directions",
+        ),
+        pytest.param(
+            steps(
+                *(6, 100, BUSY),
+                (1, 52, 72, HTOD | {"src_memory_kind": "pageable"}),
+                (1, 72, 82, DTOH | {"dst_memory_kind": "pinned"}),
+                (1, 82, 99, kernel(name="end")),
+            ),
+            ("pageable_memory", "host to device 0", 0, 30 * US),
+            "waits for copies from and to the host, most of them asynchronous HtoD copies of"
+            " pageable memory",
+            "exposed_host_copies",
+            id="pageable-memory-of-most-copies",
         ),
         pytest.param(
             draw(kernels=[(0, 500 * US), (600 * US, 1000 * US)]),
