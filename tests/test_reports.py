@@ -14,6 +14,7 @@ from gpuprof.base.errors import UsageError
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import BY_NAME
+from gpuprof.model.selection import Selection
 from gpuprof.readers import read_profile
 
 
@@ -116,6 +117,28 @@ def test_a_device_that_did_anything_itself_is_told_of(own):
     profile = trace(kernels=own.get("kernels", []), memcpys=copies)
 
     assert report(profile, ["breakdown"]).notes == ()
+
+
+def test_a_device_that_only_copies_beside_others_that_compute_waits_for_nothing():
+    profile = trace(
+        kernels=[kernel("a", 0, 100, device_id=0)],
+        memcpys=[
+            {"start_ns": start, "end_ns": start + 5, "device_id": 1, "memcpy_kind": "HtoD"}
+            for start in (0, 90)
+        ],
+    )
+
+    made = report(profile, ["findings", "breakdown"])
+    of_one = report(profile.restricted(Selection(device_id=1)), ["findings", "breakdown"])
+
+    assert made.tables["breakdown"].column("device_id").to_pylist() == [0, 1]
+    assert made.tables["findings"].num_rows == 0
+    (note,) = made.notes
+    assert note == (
+        "Device 1 ran no kernel in this recording, only copies or memsets: findings are about the"
+        " others."
+    )
+    assert {row["device_id"] for row in of_one.tables["findings"].to_pylist()} == {1}
 
 
 def test_what_few_recordings_know_is_told_missing_only_where_it_is_asked_for():

@@ -18,13 +18,13 @@ from gpuprof.analyses.notes import (
 )
 from gpuprof.analyses.peer_matrix import faster_than_links
 from gpuprof.analyses.ranks import early_ends
-from gpuprof.base.units import counted, say_bytes, say_ns, say_rate, say_share
+from gpuprof.base.units import counted, listed, say_bytes, say_ns, say_rate, say_share
 from gpuprof.facts.copies import copy_rows, too_fast
 from gpuprof.facts.host_clock import host_clock, unknown_clock_note
 from gpuprof.facts.phases import PhaseSteps, steps_in_part
 from gpuprof.facts.step_times import LEAST_STEPS
 from gpuprof.facts.step_windows import DETECTED
-from gpuprof.facts.timeline import far_ends
+from gpuprof.facts.timeline import far_ends, without_kernels
 from gpuprof.model.intervals import intersection, single, union
 from gpuprof.model.profile import Profile
 
@@ -88,6 +88,13 @@ def _span_notes(profile: Profile, tables: Collection[str]) -> Iterator[str]:
         yield (
             f"Device {device} ran nothing in this recording; other devices copied from or to it."
             " Its other activity, for example for another process, is unknown."
+        )
+    idle = [device for device in without_kernels(profile) if device not in far_ends(profile)]
+    if idle and "findings" in tables and profile.selection.device_id is None:
+        numbers = listed([str(device) for device in idle])
+        yield (
+            f"{'Devices' if len(idle) > 1 else 'Device'} {numbers} ran no kernel in this recording,"
+            " only copies or memsets: findings are about the others."
         )
 
 

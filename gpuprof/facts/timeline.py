@@ -193,6 +193,19 @@ def far_ends(profile: Profile) -> tuple[int, ...]:
     return tuple(idle)
 
 
+@once_per_recording
+def without_kernels(profile: Profile) -> tuple[int, ...]:
+    """Devices that ran copies and memsets alone in the whole recording, where others ran kernels.
+
+    None where the device of a kernel is unknown.
+    """
+    lines = timelines(profile)
+    computing = {line.device_id for line in lines if line.kernels_ns}
+    if not computing or None in computing:
+        return ()
+    return tuple(line.number for line in lines if line.device_id not in {None, *computing})
+
+
 def slice_borders(devices: Sequence[DeviceTimeline], slices: int) -> Int64s:
     """Borders of equal slices from the first activity of all devices to the last.
 

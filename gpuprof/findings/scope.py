@@ -24,7 +24,14 @@ from gpuprof.facts.nvtx import ranges_of
 from gpuprof.facts.pause_causes import WORTH_READING, calls_in_pauses, pieces_of
 from gpuprof.facts.phases import PHASE_READS, Phase, phases
 from gpuprof.facts.step_windows import DETECTED, masked
-from gpuprof.facts.timeline import COMPUTE, TIMELINE_READS, DeviceTimeline, far_ends, timelines
+from gpuprof.facts.timeline import (
+    COMPUTE,
+    TIMELINE_READS,
+    DeviceTimeline,
+    far_ends,
+    timelines,
+    without_kernels,
+)
 from gpuprof.model.analysis import per_file, reads
 from gpuprof.model.intervals import NOTHING, Int64s, Intervals, covered_within, union
 from gpuprof.model.profile import Profile, once_per_profile
@@ -188,10 +195,10 @@ def span_of(profile: Profile, device: DeviceTimeline) -> Scope:
 
 
 def working_devices(profile: Profile) -> list[DeviceTimeline]:
-    """Devices whose own work was recorded."""
-    not_recorded = far_ends(profile)
-    devices = (d for d in timelines(profile) if d.device_id not in not_recorded)
-    return [device for device in devices if device.span.length]
+    """Devices whose own work was recorded; those that run kernels, if any of them does."""
+    not_recorded, idle = far_ends(profile), without_kernels(profile)
+    devices = [d for d in timelines(profile) if d.device_id not in not_recorded and d.span.length]
+    return [device for device in devices if device.device_id not in idle] or devices
 
 
 def launched_in(scope: Scope, place: Int64s, cost_ns: Int64s) -> tuple[str, str]:
