@@ -37,6 +37,7 @@ from gpuprof.facts.moves import backward_copies
 from gpuprof.facts.nvtx import named_parts, ranges_of
 from gpuprof.facts.phases import steps_by_phase
 from gpuprof.facts.step_times import typical_steps
+from gpuprof.facts.step_windows import StepWindows
 from gpuprof.facts.timeline import timelines
 from gpuprof.findings.whole_recording import recorded_calls
 from gpuprof.model.profile import Profile
@@ -130,13 +131,7 @@ def _of_step(compared: ComparedSteps, device: BusiestDevice) -> Metrics:
 
     Means over all steps would be those of outliers, and kernels could take longer than a step.
     """
-    typical = tuple(
-        replace(s, start_ns=s.start_ns[rows], end_ns=s.end_ns[rows])
-        for s in compared.series
-        if len(s.start_ns)
-        for rows in [np.sort(typical_steps(s.end_ns - s.start_ns))]
-    )
-    part = restricted(replace(compared, series=typical))
+    part = restricted(replace(compared, series=_typical(compared, device)))
     figures = metrics(part.profile)
     median_ns = float(np.median(device.steps_ns))
     usual_ns = float(device.steps_ns[device.typical].mean())
@@ -155,6 +150,29 @@ def _of_step(compared: ComparedSteps, device: BusiestDevice) -> Metrics:
         "span_ns": median_ns,
         **_exposed(exposed),
     }
+
+
+def _typical(compared: ComparedSteps, device: BusiestDevice) -> tuple[StepWindows, ...]:
+    """The typical steps of a device, each until the next one begins on any other.
+
+    Windows are of all devices: typical steps of each would together be more steps than are
+    counted. Devices that work before or after this one have their own.
+    """
+    steps = device.steps
+    if steps is None:
+        return ()
+    first_ns, last_ns = steps.start_ns[0], steps.end_ns[-1]
+    others = [s for s in compared.series if s is not steps and len(s.start_ns)]
+    apart = [s for s in others if s.end_ns[-1] <= first_ns or s.start_ns[0] >= last_ns]
+    alike = [s for s in others if s not in apart and len(s.start_ns) == len(steps.start_ns)]
+    start = np.min([s.start_ns for s in (steps, *alike)], axis=0)
+    end = np.max([s.end_ns for s in (steps, *alike)], axis=0)
+    end[:-1] = np.minimum(end[:-1], start[1:])
+    rows = [(replace(steps, start_ns=start, end_ns=end), device.typical)]
+    rows += [(s, typical_steps(s.end_ns - s.start_ns)) for s in apart]
+    return tuple(
+        replace(s, start_ns=s.start_ns[np.sort(of)], end_ns=s.end_ns[np.sort(of)]) for s, of in rows
+    )
 
 
 def _exposed(times: Mapping[str, int]) -> Metrics:

@@ -1,5 +1,6 @@
 """Large recordings are measured one after the other, and compared as smaller ones are."""
 
+import itertools
 import weakref
 
 import pytest
@@ -7,7 +8,8 @@ from drawing import draw
 
 from gpuprof.comparisons import comparison
 from gpuprof.comparisons.measure import measured_runs
-from gpuprof.comparisons.measure.compared_steps import STEP
+from gpuprof.comparisons.measure.compared_kernels import by_call
+from gpuprof.comparisons.measure.compared_steps import STEP, ComparedSteps
 from gpuprof.facts.copies import copy_rows
 from gpuprof.facts.timeline import timelines
 
@@ -70,3 +72,17 @@ def test_a_large_recording_lets_go_of_its_events_before_the_next_one_is_read(mon
     comparison(sides)
 
     assert len(of_both) == len(sides)
+
+
+def test_devices_that_always_compute_take_twice_the_time_of_a_step_together():
+    """Two devices call a kernel at nearly the same time; which calls are typical differs."""
+    kernels = []
+    for device in (0, 1):
+        starts = [(100 * n + 20 * (n % 2) + (7 * n + 11 * device) % 5) * US for n in range(41)]
+        kernels += [(*of, {"device_id": device, "name": "k"}) for of in itertools.pairwise(starts)]
+    compared = by_call(ComparedSteps(draw(kernels=kernels)), "k")
+
+    run = measured_runs.measured_run(compared)
+
+    assert {len(series.devices) for series in compared.series} == {1}
+    assert run.figure("kernel_ns") == pytest.approx(2 * run.figure("step_ns"), rel=0.05)
