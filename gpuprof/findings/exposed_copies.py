@@ -339,13 +339,11 @@ def _unified(scope: Scope) -> Iterator[Finding]:
         costs = {text: scope.per_step(part) for text, part in parts.items()}
         between = listed([text.format(say_ns(ns)) for text, ns in costs.items() if ns])
         beside = f", with {between} between them" if between else ""
-        most = max(routes, key=lambda route: scope.per_step(routes[route]))
-        way = "to the host" if most.dst == HOST else "between devices"
-        way = "from the host" if most.src == HOST else way
+        pages, way = _migrated(scope)
         yield Finding(
             "unified_memory",
             scope,
-            f"has {_migrated(scope)} migrate, most {way}{_faults(scope)}{beside}",
+            f"has {pages} migrate, most {way}{_faults(scope)}{beside}",
             cost_ns,
             cost_ns,
             "prefetching",
@@ -381,14 +379,26 @@ def _faulting(scope: Scope, migrating: Intervals) -> Intervals:
     return Intervals(start[is_within], end[is_within])
 
 
-def _migrated(scope: Scope) -> str:
-    """How much a step migrates to and from the device, as far as known."""
+def _migrated(scope: Scope) -> tuple[str, str]:
+    """How much a step migrates to and from the device, as far as known, and which way most of it.
+
+    Pages of unknown size count alike.
+    """
     start_ns, size, src, dst = _migrations(scope.profile)
     is_here = (src == scope.device.device_id) | (dst == scope.device.device_id)
-    if (size[is_here] < 0).any():
-        return "pages of managed memory"
-    amount = _mean_of_step(scope, start_ns[is_here], size[is_here])
-    return f"{say_bytes(amount)} of managed memory{' a step' if scope.has_steps else ''}"
+    is_known = not (size[is_here] < 0).any()
+    size = size if is_known else np.ones_like(size)
+    ways = {"from the host": src == HOST, "to the host": dst == HOST}
+    ways["between devices"] = ~np.any([*ways.values()], axis=0)
+    moved = {
+        way: _mean_of_step(scope, start_ns[is_here & its], size[is_here & its])
+        for way, its in ways.items()
+    }
+    way = max(moved, key=lambda way: moved[way])
+    if not is_known:
+        return "pages of managed memory", way
+    amount = say_bytes(sum(moved.values()))
+    return f"{amount} of managed memory{' a step' if scope.has_steps else ''}", way
 
 
 @once_per_recording

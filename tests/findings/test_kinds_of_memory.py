@@ -89,6 +89,17 @@ def test_pages_that_migrate_are_told_with_their_bytes_and_faults(faults, phrase)
     assert one.phrase == f"has {moved}{phrase}"
 
 
+def test_most_that_migrates_is_most_of_its_bytes():
+    """Pages from the host take longer than more of them back to it."""
+    back = UVM | {"memcpy_kind": "UVM_DtoH", "bytes": 1 << 17}
+    profile = migrated(UVM, *((begin + 70, begin + 75, back) for begin, _ in STEPS))
+
+    [one] = of_memory(scope_of(profile, STEPS))
+
+    assert one.phrase.startswith("has 197 KB of managed memory a step migrate, most to the host")
+    assert one.where == "to the host"
+
+
 def test_migrations_of_unknown_size_are_told_without_bytes():
     [one] = of_memory(scope_of(migrated(UVM | {"bytes": None}), STEPS))
 
