@@ -184,7 +184,7 @@ class CommonCalls(NamedTuple):
         moved_ns: Calls that one side has more, at the baseline's means.
         candidate_ns: The candidate's calls at the baseline's means.
         actual_ns: The candidate's calls at its own means.
-        name: The kernel with the longest total of the baseline, in all launch shapes.
+        name: The kernel with the longest total of both sides, in all launch shapes.
         moved: The kernel whose calls differ most, in time.
         moved_baseline: Its calls in the baseline.
         moved_candidate: Those in the candidate.
@@ -240,7 +240,8 @@ def calls_of(kernels: Sequence[Row]) -> CommonCalls | None:
         return None
     # Calls that one side has more, at the baseline's mean.
     moved_ns = {name: abs(s[1] - s[0]) * s[2] / s[0] for name, s in sums.items()}
-    name = max(sums, key=lambda text: sums[text][2])
+    # The same one whichever side is the baseline.
+    name = max(sums, key=lambda text: (sums[text][2] + sums[text][4], text))
     moved = max(sums, key=lambda text: moved_ns[text])
     times = before_ns, sum(moved_ns.values()), after_ns, actual_ns
     return CommonCalls(*times, name, moved, *sums[moved][:2])

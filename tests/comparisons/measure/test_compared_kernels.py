@@ -218,3 +218,21 @@ def test_sides_that_have_all_are_compared_on_the_clock():
 
     assert "Against a, b takes" in result.verdict
     assert result.split.num_rows > 0
+
+
+def test_unequal_work_is_compared_by_calls_of_the_same_kernel_in_both_directions():
+    def drawn(x_calls):
+        """Kernel x takes most of the time in one side, y in the other, x in both together."""
+        times = [(at * 100 * US, at * 100 * US + 10 * US, {"name": "x"}) for at in range(x_calls)]
+        times += [
+            (at * 100 * US + 50 * US, at * 100 * US + 59 * US, {"name": "y"}) for at in range(30)
+        ]
+        return draw(kernels=times)
+
+    sides = {"more": drawn(40), "less": drawn(20)}
+    there = comparison(sides, baseline="more").outcomes.to_pylist()[0]
+    back = comparison(sides, baseline="less").outcomes.to_pylist()[0]
+
+    assert (there["baseline_steps"], there["candidate_steps"]) == (39, 19)
+    assert (back["baseline_steps"], back["candidate_steps"]) == (19, 39)
+    assert there["difference"] == -back["difference"]
