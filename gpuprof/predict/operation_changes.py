@@ -206,7 +206,7 @@ def _returning(changed: Changed, copies: Flags) -> tuple[Changed, int]:
     launches = o.call[o.where(lambda label: label.kind <= COLLECTIVE) & is_launched]
     if len(launches):
         usual_ns = int(np.median(narrowed(graph.calls.took_ns)[launches]))
-        returning = np.minimum(graph.weights.call_ns, np.int64(usual_ns))
+        returning = np.minimum(w.call_ns, np.int64(usual_ns))
         is_free = calls_of(graph, copies) | is_next
         changed = changed.with_times(call_ns=np.where(is_free, returning, w.call_ns))
     return changed, int(is_held.sum())

@@ -109,6 +109,21 @@ def test_copies_to_and_from_a_device_are_hidden_at_once(what):
     assert both(profile, *what) == (450_000, 30_000 + 300_000 + 20_000)
 
 
+def test_launches_that_are_free_stay_free_where_their_copies_are_hidden():
+    events = [
+        (name, at, at + 18, (label, at + 20, at + 25))
+        for n in range(5)
+        for name, label, at in (
+            ("cudaLaunchKernel", "k", 50 * n),
+            ("cudaMemcpyAsync", "HtoD", 50 * n + 25),
+        )
+    ]
+    changed = apply(launched(*events), ("no-launch-cost", "hide=HtoD"), USUAL)
+
+    # The first call comes before all work.
+    assert changed.weights.call_ns.tolist() == [18_000, *[0] * 9]
+
+
 def test_copies_that_take_longer_than_all_else_hide_the_rest():
     assert both(hidden_copies(300_000), "hide=HtoD") == (1_200_000, 1_000_000)
 
