@@ -314,7 +314,11 @@ def after_each(flags: Flags) -> Flags:
 def lasting(
     changed: Changed, chosen: Flags, took_ns: Int64s, transfer_ns: Int64s | None = None
 ) -> Changed:
-    """Give some operations other durations, and collectives of several ranks other transfers."""
+    """Give some operations other durations, and collectives of several ranks other transfers.
+
+    What is removed stays so.
+    """
+    chosen = chosen if changed.gone is None else chosen & ~changed.gone
     transfers = changed.stored(TRANSFER, chosen)
     meeting = changed.operation(transfers)
     # A collective ends one transfer after the last rank arrived, not after its own start.

@@ -124,6 +124,16 @@ def test_launches_that_are_free_stay_free_where_their_copies_are_hidden():
     assert changed.weights.call_ns.tolist() == [18_000, *[0] * 9]
 
 
+@pytest.mark.parametrize(
+    ("change", "predicted"), [("scale=.*:0.5", 150_000), ("link[HtoD]=1us,1GB/s", 300_000)]
+)
+def test_what_is_dropped_takes_no_time_whatever_else_changes(change, predicted):
+    profile = hidden_copies(30_000)
+
+    assert both(profile, "drop=^HtoD", change)[1] == predicted
+    assert both(profile, change, "drop=^HtoD")[1] == predicted
+
+
 def test_copies_that_take_longer_than_all_else_hide_the_rest():
     assert both(hidden_copies(300_000), "hide=HtoD") == (1_200_000, 1_000_000)
 
