@@ -338,4 +338,4 @@ def test_without_a_schema_a_query_needs_a_file_and_sql(words):
     done = gpuprof("query", *words, "--format", "csv")
 
     assert done.returncode == 2
-    assert "Missing argument 'FILE...'." in done.stderr
+    assert "query needs a FILE and a SELECT." in done.stderr

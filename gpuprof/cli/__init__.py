@@ -75,6 +75,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         # The reader of a pipe (`| head`) has left; a second flush at exit must not complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
+    except OSError as error:
+        # A path that may not be looked at (its folder is closed), or that no file can have.
+        if error.filename is None:
+            raise
+        status = _say(f"{error.filename}: {error.strerror}", None, 1)
     sys.exit(status if isinstance(status, int) else 0)
 
 

@@ -21,9 +21,9 @@ def query(values: SimpleNamespace) -> None:
         _list_columns(values)
         return
     if not values.files or values.sql is None:
-        context = click.get_current_context()
-        missing = next(p for p in context.command.params if not getattr(values, str(p.name)))
-        raise click.MissingParameter(ctx=context, param=missing)
+        # Which of the two is missing, one word alone does not tell.
+        msg = "query needs a FILE and a SELECT."
+        raise click.UsageError(msg)
     target = prepare(values.output, is_forced=values.force, inputs=values.files)
     if target.path is not None and target.path.suffix == ".parquet":
         with reading(values) as profile:

@@ -99,6 +99,12 @@ def read_profile(
             _check_no_section(section)
             files = recording_files(paths)
             profile = _read_many(inputs.folder_of(files), files, reader)
+    except OSError as error:
+        # Its folder is closed, or no file can have such a name.
+        if error.filename is None:
+            raise
+        msg = f"{error.filename} cannot be read: {error.strerror}"
+        raise InputError(msg) from error
     except GpuprofError as error:
         if (message := inputs.shown(error.message)) == error.message:
             raise

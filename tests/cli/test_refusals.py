@@ -37,6 +37,9 @@ NO_LAUNCHES = (
 # Words -> exit status and what is said.
 REFUSED = {
     "report none": (1, "none: no such file"),
+    f"report {'n' * 300}": (1, f"Error: {'n' * 300}: File name too long"),
+    f"compare dual.txt {'n' * 300}": (1, f"Error: {'n' * 300}"),
+    f"report dual.txt -o {'n' * 300}": (1, f"Error: {'n' * 300}: File name too long"),
     "report none.txt lost.txt": (1, "Error: none.txt: no such file"),
     "report empty.txt": (1, "empty.txt is empty"),
     "report noise.bin": (1, "noise.bin is in no known format"),
@@ -98,6 +101,7 @@ REFUSED = {
     ),
     "convert none.json -o x.gpuprof": (1, "Error: none.json: no such file"),
     "convert trace.json -o -": (1, "a gpuprof file cannot go to standard output"),
+    "query dual.txt": (2, "Error: query needs a FILE and a SELECT.\nHint: See `gpuprof query --h"),
     "predict dual.txt --what link=nvlink2": (
         *(1, "has no times of kernels and copies: nothing can be replayed\nHint: Record with"),
     ),

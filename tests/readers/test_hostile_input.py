@@ -224,3 +224,8 @@ def test_a_table_of_an_export_that_is_damaged_is_told_in_our_words(tmp_path, suf
     with pytest.raises(GpuprofError) as caught:
         reports.report(read_profile(folder))
     assert not FOREIGN.search(caught.value.message)
+
+
+def test_a_name_that_no_file_can_have_is_refused_with_a_message():
+    with pytest.raises(InputError, match=r"n cannot be read: File name too long"):
+        read_profile("n" * 300)
