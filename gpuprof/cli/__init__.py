@@ -18,6 +18,8 @@ from gpuprof.base import signals, startup
 from gpuprof.base.errors import GpuprofError
 from gpuprof.cli.commands import COMMANDS
 
+# Letters that a message shows on either side of one that is not UTF-8.
+_AROUND: Final = 20
 _SPELLED_OUT: Final = "gpuprof.spelled_out"
 
 
@@ -57,29 +59,20 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     try:
         status = cli.main(args=arguments, prog_name="gpuprof", standalone_mode=False)
         sys.stdout.flush()
-    except GpuprofError as error:
-        status = _say(error.message, error.hint, error.exit_status)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         status = error.exit_code
-    except click.ClickException as error:
-        context = getattr(error, "ctx", None)
-        hint = f"See `{context.command_path} --help`." if context else None
-        status = _say(error.format_message(), hint, error.exit_code)
+    except BrokenPipeError:
+        # The reader of a pipe (`| head`) has left; a second flush at exit must not complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 0
+    except (GpuprofError, click.ClickException, OSError, UnicodeEncodeError) as error:
+        status = _say_error(error)
     except (click.Abort, KeyboardInterrupt):
         if signals.was_pressed():
             signals.end()
         signals.say_stopped()
         status = signals.STATUS
-    except BrokenPipeError:
-        # The reader of a pipe (`| head`) has left; a second flush at exit must not complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = 0
-    except OSError as error:
-        # A path that may not be looked at (its folder is closed), or that no file can have.
-        if error.filename is None:
-            raise
-        status = _say(f"{error.filename}: {error.strerror}", None, 1)
     sys.exit(status if isinstance(status, int) else 0)
 
 
@@ -97,6 +90,24 @@ def _spelled_out(error: UnicodeError) -> tuple[str, int]:
     assert isinstance(error, UnicodeEncodeError)  # noqa: S101 - the streams are written
     text = error.object[error.start : error.end].replace("µ", "u")
     return text.encode("ascii", "backslashreplace").decode(), error.end
+
+
+def _say_error(error: Exception) -> int:
+    match error:
+        case GpuprofError():
+            return _say(error.message, error.hint, error.exit_status)
+        case click.ClickException():
+            context = getattr(error, "ctx", None)
+            hint = f"See `{context.command_path} --help`." if context else None
+            return _say(error.format_message(), hint, error.exit_code)
+        case OSError() if error.filename is not None:
+            # Its folder is closed, or no file can have such a name.
+            return _say(f"{error.filename}: {error.strerror}", None, 1)
+        case UnicodeEncodeError():
+            # Of a name, which the system takes for bytes; Arrow, for one, opens files by text only.
+            near = error.object[max(0, error.start - _AROUND) : error.end + _AROUND]
+            return _say(f"a name is not in UTF-8: ..{near}..", "Rename the file or the folder.", 1)
+    raise error
 
 
 def _say(message: str, hint: str | None, status: int) -> int:

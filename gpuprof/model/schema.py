@@ -209,7 +209,14 @@ def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
     """
     if kind == pa.string():
         builder = pa.lib.StringBuilder()
-        builder.append_values(values)
+        try:
+            builder.append_values(values)
+        except UnicodeEncodeError:
+            # The name of a file may be of another encoding.
+            builder = pa.lib.StringBuilder()
+            builder.append_values(
+                [value and value.encode(errors="backslashreplace").decode() for value in values]
+            )
         return builder.finish()
     dtype = numpy_dtype(kind)
     is_null = np.array([value is None for value in values], bool) if None in values else None

@@ -1,9 +1,11 @@
 """What cannot be done is said in two lines at most, with its status, and nothing is written."""
 
 import json
+import os
 import random
 import shlex
 import shutil
+import sys
 
 import pytest
 from commands import DUAL, ROOT, SINGLE, gpuprof
@@ -27,6 +29,7 @@ FILES = {
         ],
     }).encode(),
 }  # fmt: skip
+STAGED = ROOT / "gpuprof" / "docs" / "recordings" / "staged.gpuprof"
 TRACE = ROOT / "sample_logs" / "nsys" / "2023.4.4" / "synthetic-two-gpus-trace.csv"
 OLD = ROOT / "sample_logs" / "tensorflow" / "2.21.0" / "deepconn-dual.json"
 NO_TIME = 'expected a number with a unit, found "ten"; write a time as 10m, 1.5s, 20ms or 300us'
@@ -157,6 +160,21 @@ def test_what_cannot_be_done_is_said_in_two_lines_and_nothing_is_written(folder,
     assert len(done.stderr.strip().splitlines()) <= 2
     assert "Traceback" not in done.stderr
     assert sorted(folder.rglob("*")) == before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+def test_a_file_whose_name_is_not_utf_8_is_reported_or_refused_by_its_name(tmp_path):
+    shutil.copy(STAGED, os.fsencode(tmp_path) + b"/lat\xfcn.gpuprof")
+    (tmp_path / os.fsdecode(b"d\xfcr")).mkdir()
+
+    reported = gpuprof("report", "lat\udcfcn.gpuprof", cwd=tmp_path)
+    folder = gpuprof("convert", STAGED, "-o", "d\udcfcr/x.gpuprof/", cwd=tmp_path)
+
+    assert reported.returncode == 0
+    assert reported.stdout.startswith("lat\\udcfcn.gpuprof: drawn")
+    assert folder.returncode == 1
+    assert folder.stderr.startswith("Error: a name is not in UTF-8: ..d\\udcfcr/")
+    assert folder.stderr.endswith("\nHint: Rename the file or the folder.\n")
 
 
 def test_without_arguments_a_command_shows_its_help():
