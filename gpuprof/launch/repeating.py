@@ -55,7 +55,7 @@ def record_repeatedly(
     check_folder(folder, force=options.force)
     make_folder(folder, force=options.force)
     variant = options.variant or folder.resolve().name
-    alike = replace(options, recorder=recorder.name, variant=variant, force=False)
+    alike = replace(options, variant=variant, force=False)
     with claimed(folder):
         for number in range(1, warmups + 1):
             say(f"Warm-up {number} of {warmups}")

@@ -82,6 +82,17 @@ def test_what_is_only_timed_runs_once_a_time_and_compares_by_its_epochs():
     )
 
 
+def test_what_no_profiler_saw_anything_of_compares_by_its_epochs_if_none_was_asked_for():
+    for folder in ("few", "many"):
+        completed = record("--repeat", "1", recorder="auto", folder=folder)
+        assert completed.returncode == 0, completed.stderr
+
+    assert "(as requested)" not in completed.stderr
+    compared = gpuprof("compare", "few", "many")
+    assert compared.returncode == 0, compared.stderr
+    assert compared.stdout.startswith("Against few, many takes ")
+
+
 def test_a_run_that_fails_ends_the_repeats_and_what_was_recorded_stays():
     Path("fail-at-3").touch()
     completed = record("--repeat", "3", recorder="plain")
