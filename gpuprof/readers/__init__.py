@@ -93,18 +93,7 @@ def read_profile(
         raise TypeError(msg)
     paths = [*map(inputs.path_of, path_or_paths)]
     try:
-        if len(paths) == 1:
-            profile = _read_path(paths[0], reader, section)
-        else:
-            _check_no_section(section)
-            files = recording_files(paths)
-            profile = _read_many(inputs.folder_of(files), files, reader)
-    except OSError as error:
-        # Its folder is closed, or no file can have such a name.
-        if error.filename is None:
-            raise
-        msg = f"{error.filename} cannot be read: {error.strerror}"
-        raise InputError(msg) from error
+        profile = _read_paths(paths, reader, section)
     except GpuprofError as error:
         if (message := inputs.shown(error.message)) == error.message:
             raise
@@ -115,6 +104,21 @@ def read_profile(
     source = inputs.shown_path(profile.origin.source)
     warnings = tuple(map(inputs.shown, profile.origin.warnings))
     return replace(profile, origin=replace(profile.origin, source=source, warnings=warnings))
+
+
+def _read_paths(paths: Sequence[Path], reader: str | None, section: str | int | None) -> Profile:
+    try:
+        if len(paths) == 1:
+            return _read_path(paths[0], reader, section)
+        _check_no_section(section)
+        files = recording_files(paths)
+        return _read_many(inputs.folder_of(files), files, reader)
+    except OSError as error:
+        # Its folder is closed, or no file can have such a name.
+        if error.filename is None:
+            raise
+        msg = f"{error.filename} cannot be read: {error.strerror}"
+        raise InputError(msg) from error
 
 
 def recording_files(paths: Sequence[AnyPath], *, are_fetched: bool = True) -> list[Path]:
