@@ -17,7 +17,7 @@ from gpuprof.base.errors import GpuprofError, MissingTableError, UsageError, one
 from gpuprof.base.units import counted
 from gpuprof.facts.launches import ALL_THREADS, Launches, launches
 from gpuprof.facts.numbers import Numbers, index_kind, numbered, pieces
-from gpuprof.facts.nvtx import NO_RANGE, Ranges, named_parts, ranges_like
+from gpuprof.facts.nvtx import NO_RANGE, Ranges, by_pattern, named_parts, ranges_like
 from gpuprof.model.intervals import Int64s, Intervals, union
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import NVTX_RANGES
@@ -206,8 +206,8 @@ def ranges_meant(profile: Profile, text: str, occurrence: int | None = None) -> 
     profile.require(NVTX_RANGES.name)
     alike = ranges_like(profile, text)
     if not len(alike):
-        texts = sorted({label for label, _, _ in named_parts(profile).labels if label})
         msg = f'{profile.origin.source} has no NVTX range "{text}"'
+        texts = _longest_texts(profile)
         raise UsageError(msg, one_of("Ranges", text, texts, _MOST_NAMED) if texts else None)
     if not profile.has("api_calls"):
         raise launched_nothing(profile, text, alike)
@@ -218,6 +218,15 @@ def ranges_meant(profile: Profile, text: str, occurrence: int | None = None) -> 
         msg = f'{profile.origin.source} has {ranges} "{text}", none of number {occurrence}'
         raise UsageError(msg, f"Name one with --occurrence 0 to {len(alike) - 1}.")
     return alike.take(np.array([occurrence]))
+
+
+def _longest_texts(profile: Profile) -> list[str]:
+    """The texts of ranges, as `--range` takes them, those of most time first."""
+    named = by_pattern(named_parts(profile))
+    total_ns = np.zeros(len(named.labels), np.int64)
+    np.add.at(total_ns, named.label, named.end_ns - named.start_ns)
+    texts = (named.labels[label][0] for label in np.argsort(-total_ns, kind="stable").tolist())
+    return [f'"{text}"' if ", " in text else text for text in dict.fromkeys(texts) if text]
 
 
 def launched_nothing(profile: Profile, text: str, ranges: Ranges) -> GpuprofError:

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpuprof.base.errors import UsageError
+from gpuprof.base.kernel_names import short_name
 from gpuprof.facts.numbers import NOT_FOUND, Numbers
 from gpuprof.facts.nvtx import ranges_like
 from gpuprof.model.derived import HOST
@@ -31,7 +32,7 @@ from gpuprof.predict.graph import (
     is_before,
     together,
 )
-from gpuprof.predict.recorded import COPY, Flags, Operations
+from gpuprof.predict.recorded import COPY, KERNEL, Flags, Operations
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,7 +216,7 @@ class Changed:
         return replace(self, added=(*self.added, edges))
 
 
-# Copies that a message lists.
+# Copies and kernels that a message lists.
 _SHOWN: Final = 8
 
 
@@ -232,7 +233,12 @@ def named(operations: Operations, pattern: str) -> Flags:
         raise UsageError(msg, "Write \\. or \\( to match a literal . or (.") from error
     chosen = operations.where(lambda label: expression.search(label.text) is not None)
     if not chosen.any():
-        names = sorted(dict.fromkeys(label.text for label in operations.labels), key=len)[:3]
+        took_ns = np.zeros(len(operations.labels), np.int64)
+        np.add.at(took_ns, operations.label, operations.took_ns)
+        longest_first = np.argsort(-took_ns, kind="stable").tolist()
+        labels = [operations.labels[place] for place in longest_first]
+        texts = (short_name(of.text) if of.kind == KERNEL else of.text for of in labels)
+        names = [*dict.fromkeys(texts)][:_SHOWN]
         msg = f"no kernel or copy matches {pattern}"
         raise UsageError(msg, f"Recorded names include: {', '.join(names)}.")
     return chosen

@@ -64,7 +64,7 @@ def test_a_part_has_the_compute_time_of_its_windows(wanted, expected):
         (
             {"range_text": "x"},
             'drawn.sqlite has no NVTX range "x"',
-            "Ranges: backward, forward, idle.",
+            "Ranges: forward, backward, idle.",
         ),
         (
             {"range_text": "idle"},
@@ -89,6 +89,20 @@ def test_a_part_that_is_nothing_is_said_to_be(wanted, message, hint):
         part_of(RANGED, RecordingPart(**wanted))
 
     assert (caught.value.message, caught.value.hint) == (message, hint)
+
+
+def test_ranges_that_differ_in_numbers_are_named_once_as_a_part_takes_them():
+    texts = ("epoch 1", "seq = 7, id = 1", "epoch 2", "seq = 7, id = 3")
+    profile = draw(
+        nvtx_ranges=[(10 * n, 10 * n + 9 - n % 2, {"text": t}) for n, t in enumerate(texts)],
+        api_calls=[(1, 2, {"correlation_id": 1})],
+        kernels=[(3, 4, {"correlation_id": 1})],
+    )
+    with pytest.raises(UsageError) as caught:
+        part_of(profile, RecordingPart(range_text="x"))
+
+    assert caught.value.hint == 'Ranges: epoch *, "seq = *, id = *".'
+    assert compute(part_of(profile, RecordingPart(range_text="epoch *"))) == [1]
 
 
 def test_a_device_that_is_named_and_did_nothing_is_no_mistake():

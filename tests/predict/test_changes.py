@@ -555,13 +555,14 @@ def test_a_change_that_is_none_is_refused(what, message):
     assert error.value.hint
 
 
-def test_a_hint_names_only_what_was_recorded():
-    profile = trace(kernels=[kernel("gemm", 0, 10, **PLACE)], memsets=[], graph_launches=[])
+def test_a_hint_names_what_was_recorded_the_longest_first():
+    kernels = [kernel("b", 0, 5, **PLACE), kernel("void a::gemm<int>(int*)", 5, 15, **PLACE)]
+    profile = trace(kernels=kernels, memsets=[], graph_launches=[])
 
     with pytest.raises(UsageError) as error:
         predict(profile, ["scale=zebra:2"])
 
-    assert error.value.hint == "Recorded names include: gemm."
+    assert error.value.hint == "Recorded names include: gemm, b."
 
 
 def test_versions_of_a_call_are_one_part_of_a_path():
