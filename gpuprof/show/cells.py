@@ -13,6 +13,7 @@ from gpuprof.base import units
 from gpuprof.base.kernel_names import short_names
 from gpuprof.base.labels import label
 from gpuprof.facts.hosts import NO_NAMES, DeviceNames
+from gpuprof.facts.step_windows import DETECTED
 from gpuprof.model.schema import PROCESS_BITS, Column, Kind, Text, texts
 
 Shown = TypeVar("Shown")
@@ -25,6 +26,8 @@ _KEYS: Final = {"activity_group", "part_of", "memcpy_kind", "path", "lane", "par
 _DEVICES: Final = {"device_id", "peer_device_id", "src_device_id", "dst_device_id"}
 # Columns that hold devices as texts, such as ``device 3``.
 _ENDS: Final = {"src", "dst", "via"}
+# Columns of steps and phases that name the kernel that opens them, or their range.
+_OPENERS: Final = {"name", "text", "phase"}
 # What steers a terminal, and what turns the direction of the text around it or ends its line.
 CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+")
 
@@ -179,7 +182,7 @@ def with_one_name(
 ) -> pa.Table:
     """A result table for people: with the short or the full names of kernels, not both.
 
-    The table of pauses has full names alone, and people see short ones there, too.
+    The tables of pauses and steps have full names alone, and people see short ones there, too.
 
     Args:
         table: The table.
@@ -188,10 +191,26 @@ def with_one_name(
     """
     if "ended_by" in table.column_names and not has_full_names:
         return with_short_names(table, "ended_by", most)
+    if "source" in table.column_names and not has_full_names:
+        return _with_short_openers(table)
     if "short_name" not in table.column_names:
         return table
     named = table if has_full_names else with_short_names(table, most=most)
     return named.drop_columns("short_name")
+
+
+def _with_short_openers(table: pa.Table) -> pa.Table:
+    """A table of steps or phases, those that kernels open under the short names of these."""
+    is_detected = [source == DETECTED for source in table.column("source").to_pylist()]
+    for place, column in enumerate(table.column_names):
+        if column in _OPENERS:
+            names = table.column(column).to_pylist()
+            openers = zip(names, is_detected, strict=True)
+            shown = short_names({name for name, is_opener in openers if is_opener and name})
+            openers = zip(names, is_detected, strict=True)
+            looks = [shown.get(name, name) if is_opener else name for name, is_opener in openers]
+            table = table.set_column(place, column, pa.chunked_array([texts(looks)]))
+    return table
 
 
 def schema_columns(name: str, table: pa.Table) -> Mapping[str, Column]:

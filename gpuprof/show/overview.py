@@ -103,7 +103,7 @@ _LEFT_OUT: Final[Mapping[str, tuple[str, tuple[int | None, ...]]]] = {
 }
 _SENTENCES: Final = {"bottom_line", "suggestion"}
 _IN_SENTENCES: Final = {"findings", "placement_hints"}
-_KEYS: Final = {"rank", "device_id"}
+_KEYS: Final = {"rank", "device_id", "step"}
 _NOTHING: Final = {None, ""}
 _TENSORS: Final = 10
 _EDGES: Final = 3

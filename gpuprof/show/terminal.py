@@ -312,10 +312,10 @@ def _blocks(
     """The columns that fit beside each other; others go below, under the same names."""
     if page.is_wide or _taken(widths, widths) <= page.width:
         return [[*widths]]
-    # Every block begins with names; those that take most of a line are shown once.
+    # Every block begins with names; those that take most of a line are shown once, numbers last.
     keys = sorted({*grid.name_columns, *grid.keys})
     while len(keys) > 1 and _taken(least, keys) > _KEYS_SHARE * page.width:
-        keys.pop()
+        keys.remove(max(keys, key=lambda column: (column not in grid.keys, column)))
     blocks: list[list[int]] = []
     for column in widths:
         if column in keys:

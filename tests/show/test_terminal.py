@@ -14,6 +14,7 @@ from gpuprof.analyses.avoidable_copies import PING_PONG, REPEATED_TRANSFERS
 from gpuprof.analyses.pauses import GAPS
 from gpuprof.analyses.ranges import RANGES
 from gpuprof.analyses.reports import Report
+from gpuprof.analyses.steps import STEPS
 from gpuprof.analyses.totals import TOTALS
 from gpuprof.analyses.transfers import TRANSFERS
 from gpuprof.findings.bottom_line import BOTTOM_LINE
@@ -132,6 +133,36 @@ def test_every_block_of_a_wide_table_begins_with_its_keys():
     assert len(first) > 1
     assert first == [["1", "p1", "1"]] * len(first)
     assert [line for line in lines if line.startswith("1-2: It waits. It waits.")]
+
+
+@pytest.mark.parametrize("source", ["detected", "ranges"])
+def test_every_block_of_steps_begins_with_step_and_device(source):
+    is_numbered = {"step": 7, "device_id": 3, "source": source, "status": "sample"}
+    row = dict.fromkeys(STEPS.columns, 10**6) | dict.fromkeys(("text", "phase"), LONG)
+    lines = shown(STEPS, [row | is_numbered], 80).splitlines()
+
+    rows = [line for line in lines if line.startswith("   7  ")]
+    assert len(rows) > 3
+    assert {tuple(line.split()[:3]) for line in rows} == {("7", "3", source)}
+
+
+def test_what_kernels_open_has_their_short_names_unless_full_ones_are_asked_for():
+    row = dict.fromkeys(STEPS.columns, 1) | {"status": "sample"}
+    rows = [
+        row | dict.fromkeys(("text", "phase"), text) | {"source": source}
+        for source, text in (("detected", LONG), ("ranges", "a::step(#)"))
+    ]
+    result = Report(draw().origin, {"steps": STEPS.table(rows)}, ())
+
+    short, full = (
+        report(result, Page(400, tables=("steps",), has_full_names=is_full))
+        for is_full in (False, True)
+    )
+
+    assert LONG in full
+    assert LONG not in short
+    assert " vectorized_elementwise_kernel " in short
+    assert " a::step(#) " in short
 
 
 def test_tables_have_labels_in_place_of_keys_and_hold_their_words_together():
