@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
+from arguments import Parser
+
 from gpuprof.base.units import format_bytes, format_share
 
 ROOT: Final = Path(__file__).parent.parent
@@ -25,8 +27,9 @@ EPOCHS: Final = 3
 SHOWN: Final = 4
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Record, compare, name what moves most and what would move less."""
+    Parser(__doc__).parse_args(words)
     os.chdir(ROOT)
     begin = time.monotonic()
     RUNS.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""Draw the recordings of the documentation: ``draw_recordings.py [FOLDER]``.
+"""Draw the recordings of the documentation.
 
 Nobody ran this program: its times are invented. Two GPUs train one model, each on half of a
 batch whose length varies, and exchange as many bytes after the backward pass. In
@@ -6,9 +6,11 @@ batch whose length varies, and exchange as many bytes after the backward pass. I
 """
 
 import random
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+
+from arguments import Parser
 
 from gpuprof.model import schema
 from gpuprof.model.origin import Origin
@@ -133,9 +135,11 @@ def recording(name: str) -> Profile:
     return Profile(Origin(Path(name), "drawn", "drawn by scripts/draw_recordings.py"), tables)
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Write both recordings into the folder of the documentation, or into another."""
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
+    parser = Parser(__doc__)
+    parser.add_argument("folder", nargs="?", type=Path, default=FOLDER, help="default: %(default)s")
+    folder = parser.parse_args(words).folder
     folder.mkdir(parents=True, exist_ok=True)
     for name in NAMES:
         write(recording(name), folder / f"{name}.gpuprof")

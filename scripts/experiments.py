@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from arguments import Parser
+
 ROOT: Final = Path(__file__).parent.parent
 OUT: Final = Path("experiment-runs")
 GPUPROF: Final = (sys.executable, "-m", "gpuprof")
@@ -184,8 +186,9 @@ def towers() -> Experiment:
 EXPERIMENTS: Final = (deepconn, data_parallel, rnn, towers)
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Run all, and write the page."""
+    Parser(__doc__).parse_args(words)
     os.chdir(ROOT)
     OUT.mkdir(exist_ok=True)
     (OUT / "variables").mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""Draw the pictures of the documentation: ``make_pictures.py [FOLDER]``.
+"""Draw the pictures of the documentation.
 
 They show ``sample_logs/`` and what ``draw_recordings.py`` draws. The picture of a page needs
 Playwright and Chromium; without them it is left as it is.
@@ -8,10 +8,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from arguments import Parser
 from PIL import Image
 
 ROOT: Final = Path(__file__).parent.parent
@@ -43,6 +44,13 @@ PAGE: Final = ["report", STAGED, "--from", "10ms", "--to", "29ms", "--html", "{}
 WIDTH: Final = 1000
 # Enough for the charts' colours and the edges of letters.
 COLOURS: Final = 160
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Draw all pictures into the folder of the documentation, or into another."""
+    parser = Parser(__doc__)
+    parser.add_argument("folder", nargs="?", type=Path, default=FOLDER, help="default: %(default)s")
+    draw_all(parser.parse_args(words).folder.resolve())
 
 
 def draw_all(folder: Path) -> None:
@@ -91,4 +99,4 @@ def photograph(target: Path) -> None:
 
 
 if __name__ == "__main__":
-    draw_all(Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else FOLDER)
+    main()

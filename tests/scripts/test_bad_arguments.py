@@ -23,6 +23,10 @@ REFUSED = {
     "rnn_training --model rnn": "argument --model: invalid choice: 'rnn'",
     "rnn_training --samples 10 --batch-size 64": "10 samples make no batch of 64",
     "rnn_batch_sweep --epochs 0": f"argument --epochs: {WHOLE} 1 or more, found 0",
+    **{
+        f"{name} --fast": "unrecognized arguments: --fast"
+        for name in ("demo", "draw_recordings", "experiments", "make_pictures")
+    },
     "towers --strategy both": "argument --strategy: invalid choice: 'both'",
     "towers --n-gpus 0": f"argument --n-gpus: {WHOLE} 1 or more, found 0",
 }
