@@ -13,7 +13,6 @@ from gpuprof.base import units
 from gpuprof.base.kernel_names import short_names
 from gpuprof.base.labels import label
 from gpuprof.facts.hosts import NO_NAMES, DeviceNames
-from gpuprof.facts.step_windows import DETECTED
 from gpuprof.model.schema import PROCESS_BITS, Column, Kind, Text, texts
 
 Shown = TypeVar("Shown")
@@ -201,6 +200,8 @@ def with_one_name(
 
 def _with_short_openers(table: pa.Table) -> pa.Table:
     """A table of steps or phases, those that kernels open under the short names of these."""
+    from gpuprof.facts.step_windows import DETECTED  # noqa: PLC0415 - start-up time
+
     is_detected = [source == DETECTED for source in table.column("source").to_pylist()]
     for place, column in enumerate(table.column_names):
         if column in _OPENERS:
