@@ -2,10 +2,8 @@
 
 import shlex
 import sys
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Final
 
 import click
 
@@ -15,7 +13,7 @@ from gpuprof.base.labels import TIMING_ONLY
 from gpuprof.base.manifest import Manifest
 from gpuprof.base.units import counted, say_seconds
 from gpuprof.cli.commands import values_of
-from gpuprof.cli.terminal import page
+from gpuprof.cli.terminal import page, say
 from gpuprof.doctor import as_json, as_text, findings
 from gpuprof.doctor.examined_machine import this_machine
 from gpuprof.launch.choice import printed_command
@@ -27,9 +25,6 @@ from gpuprof.launch.run.monitor import samples, sources
 from gpuprof.launch.run.program import executable, module, script
 from gpuprof.launch.run.window import CaptureWindow
 from gpuprof.show.output import write_stdout
-
-# It flushes, too: the program's own output follows.
-_say: Final = partial(click.echo, err=True)
 
 
 def record(values: SimpleNamespace) -> int:
@@ -48,10 +43,10 @@ def record(values: SimpleNamespace) -> int:
         *(window, values.monitor_ns or None, values.placement),
     )
     if values.repeat is None and not values.warmup:
-        folder, manifest = record_once(program, options, _say)
+        folder, manifest = record_once(program, options, say)
         return _tell(folder, folder, manifest)
     repeats = values.repeat or 1, values.warmup
-    folder, manifest = record_repeatedly(program, options, *repeats, _say)
+    folder, manifest = record_repeatedly(program, options, *repeats, say)
     return _tell(folder, folder / f"{RECORDED}-1", manifest)
 
 
@@ -65,18 +60,18 @@ def _tell(folder: Path, first: Path, manifest: Manifest) -> int:
     """
     for warning in manifest.warnings:
         if warning not in (manifest.nothing_recorded or ""):
-            _say(f"Warning: {warning}")
+            say(f"Warning: {warning}")
     if manifest.exit_status:
-        _say(f"The program ended with exit status {manifest.exit_status}")
+        say(f"The program ended with exit status {manifest.exit_status}")
     if manifest.recorder == TIMING_ONLY:
         epochs = counted(len(manifest.epochs), "marked epoch", "marked epochs")
         marked = f"; {epochs} of {say_seconds(manifest.seconds_per_epoch)}" * bool(manifest.epochs)
-        _say(f"It ran for {say_seconds(manifest.wall_seconds)}{marked}\nIts output is in {folder}")
+        say(f"It ran for {say_seconds(manifest.wall_seconds)}{marked}\nIts output is in {folder}")
     elif manifest.nothing_recorded:
-        _say(f"Warning: {manifest.nothing_recorded}")
-        _say(f"Its output is in {folder}")
+        say(f"Warning: {manifest.nothing_recorded}")
+        say(f"Its output is in {folder}")
     else:
-        _say(f"Recorded in {folder}\nNext: gpuprof report {shlex.quote(str(first))}")
+        say(f"Recorded in {folder}\nNext: gpuprof report {shlex.quote(str(first))}")
     return manifest.exit_status or 0
 
 

@@ -1,7 +1,6 @@
 """``gpuprof sweep``: one program over a grid of options."""
 
 import shlex
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
@@ -13,7 +12,7 @@ from gpuprof.base.errors import UsageError
 from gpuprof.base.labels import TIMING_ONLY
 from gpuprof.base.units import counted
 from gpuprof.cli.commands import values_of
-from gpuprof.cli.terminal import page
+from gpuprof.cli.terminal import page, say
 from gpuprof.launch import check_recorder, check_system
 from gpuprof.show.output import write_stdout
 from gpuprof.show.sweep_results import save, sweep_text
@@ -22,7 +21,6 @@ from gpuprof.sweeps.results import cells_to_compare, failed_cells
 from gpuprof.sweeps.sweep_file import planned
 from gpuprof.sweeps.sweep_folder import DEFAULT_PARENT
 
-_say: Final = partial(click.echo, err=True)
 # The exit status where cells failed: the results hold the others.
 _FAILED: Final = 5
 
@@ -47,17 +45,17 @@ def sweep(values: SimpleNamespace) -> int:
         lines = list(commands(plan, plan.seed or 0, target))
         click.echo("\n".join(lines))
         order = "in random order" if plan.seed is None else "in this order"
-        _say(f"{counted(len(lines), 'run', 'runs')}, {order}; nothing was run")
+        say(f"{counted(len(lines), 'run', 'runs')}, {order}; nothing was run")
         return 0
     check_system()
-    outcome = run_sweep(plan, target, _say, force=values.force, retry_failed=values.retry_failed)
-    _say(f"In {target}: {', '.join(save(outcome, target))}")
+    outcome = run_sweep(plan, target, say, force=values.force, retry_failed=values.retry_failed)
+    say(f"In {target}: {', '.join(save(outcome, target))}")
     failed = failed_cells(outcome)
     if failed:
         of_all = f"{failed} of {counted(len(outcome.cells), 'cell', 'cells')}"
-        _say(f"{of_all} failed or cannot be read; add --retry-failed to run failed cells again")
+        say(f"{of_all} failed or cannot be read; add --retry-failed to run failed cells again")
     pair = cells_to_compare(outcome)
     if plan.recorder != TIMING_ONLY and pair is not None:
-        _say("Next: " + shlex.join(["gpuprof", "compare", *(f"{target / cell}" for cell in pair)]))
+        say("Next: " + shlex.join(["gpuprof", "compare", *(f"{target / cell}" for cell in pair)]))
     write_stdout(sweep_text(outcome, values.form, page(values)))
     return _FAILED if failed else 0

@@ -15,6 +15,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Final, TypeVar
 
+import click
+
 from gpuprof.base.short_texts import cut, shortened
 from gpuprof.base.signals import interruptible
 from gpuprof.base.units import counted, format_count, say_bytes
@@ -35,6 +37,19 @@ _COLUMNS: Final = 80
 # So much of a name tells which file it is.
 _LEAST_NAME: Final = 24
 _NO_OPTIONS: Final = SimpleNamespace()
+
+
+def say(line: str) -> None:
+    """Print a line on stderr, at once, as what a recorded program prints follows.
+
+    That nobody reads it any more (`2>&1 | head`, a lost terminal) changes neither a run nor its
+    exit status.
+    """
+    try:
+        click.echo(line, err=True)
+    except OSError:
+        # What is left of it must not fail again when the process ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 class Progress:

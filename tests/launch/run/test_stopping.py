@@ -2,7 +2,9 @@
 
 import contextlib
 import os
+import pty
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -97,6 +99,21 @@ def test_a_profiler_that_hangs_is_ended_after_a_word(folder, numbers):
     assert (ended.exit_status, ended.interrupted, ended.timed_out) == (137, True, False)
     assert said == ["The profiler is saving the recording; stop again to discard it"]
     assert program_signals.processes_of(str(folder)) == []
+
+
+@pytest.mark.parametrize("stream", ["pipe", "terminal"])
+def test_a_run_is_kept_if_nobody_reads_any_more_what_is_said(stream):
+    code = "import time; print('begun', flush=True); time.sleep(1); raise SystemExit(7)"
+    reader, writer = os.pipe() if stream == "pipe" else pty.openpty()
+    command = [sys.executable, "-m", "gpuprof", "record", "--recorder", "none", "-o", "run"]
+    streams = {"stdout": writer, "stderr": writer}
+    with subprocess.Popen([*command, *script(code)], env=ENVIRONMENT, **streams) as recorded:
+        os.close(writer)
+        assert b"Recording with" in os.read(reader, 100)
+        os.close(reader)
+
+    assert recorded.returncode == 7
+    assert read_manifest(Path("run")).exit_status == 7
 
 
 @pytest.mark.usefixtures("impatient")
