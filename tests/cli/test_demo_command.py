@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 from commands import ROOT, gpuprof
 
@@ -53,3 +56,14 @@ def test_the_recordings_are_those_of_the_documentation(tmp_path):
     for name in NAMES:
         shipped = ROOT / "gpuprof" / "docs" / "recordings" / name
         assert (tmp_path / "demo" / name).read_bytes() == shipped.read_bytes()
+
+
+def test_a_reader_of_the_demo_may_leave_early(tmp_path):
+    command = [sys.executable, "-m", "gpuprof", "demo"]
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=tmp_path, **streams) as demo:
+        demo.stdout.readline()
+        demo.stdout.close()
+        said = demo.stderr.read()
+
+    assert (demo.returncode, said) == (0, b"")
