@@ -51,6 +51,7 @@ _MARKED: Final = (
 )
 # Between what came out and what it is made of.
 _PARTS: Final = re.compile(r"[;:] |(?<=\.) ")
+_WORD: Final = re.compile(r"[a-z-]+[ ,]")
 # What gives all rows of a table that a page has no room for.
 _COMMAND: Final = "gpuprof compare FILES --format json"
 _COMMANDS: Final = {"kernels": "gpuprof compare FILES --kernels --format csv"}
@@ -64,7 +65,9 @@ def _headline(verdict: str, labels: Sequence[str]) -> tuple[str, ...]:
     match = _PARTS.search(text, max(ends[:2], default=0))
     if match is None:
         return (text,)
-    return f"{text[: match.start()].rstrip('.')}.", capital(text[match.end() :])
+    parts = text[match.end() :]
+    # The name of a kernel stays as it is.
+    return f"{text[: match.start()].rstrip('.')}.", capital(parts) if _WORD.match(parts) else parts
 
 
 def comparison_page(result: Comparison, *, has_full_names: bool = False) -> str:

@@ -405,6 +405,19 @@ def test_differences_below_one_percent_have_a_sentence_and_no_chart(other_ns, is
     assert 'href="#table-split"' in waterfall
 
 
+@pytest.mark.parametrize(
+    ("verdict", "parts"),
+    [
+        ("b takes 5 ms more: idle, time grew.", "Idle, time grew."),
+        ("b does more work than a: flash_fwd runs 60 times.", "flash_fwd runs 60 times."),
+    ],
+)
+def test_parts_of_a_verdict_begin_with_a_capital_unless_a_name_does(verdict, parts):
+    result = comparison({name: draw(kernels=[(0, 9)], memcpys=[]) for name in "ab"})
+
+    assert f">{parts}<" in comparison_page(replace(result, verdict=verdict))
+
+
 def _cells(page, table):
     """Texts of a table's cells, row by row."""
     block = re.search(rf'<table class="sortable" id="rows-{table}">(.*?)</table>', page, re.DOTALL)
