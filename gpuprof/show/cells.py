@@ -17,7 +17,7 @@ from gpuprof.model.schema import PROCESS_BITS, Column, Kind, Text, texts
 
 Shown = TypeVar("Shown")
 
-_PIECES: Final = re.compile(r"[^-_/.,:<( ]*(?:\.\.|::|[-_/.,:<( ])?")
+_PIECES: Final = re.compile(r"[^-_/.,:=<( ]*(?:\.\.|::|[-_/.,:=<( ])?")
 # Long words of labels, with the places where a hyphen may break them.
 _HYPHENATED: Final = {"communication": ("communi-", "cation")}
 # Columns of keys. CSV, JSON and Parquet have the keys, people read their labels.
@@ -146,7 +146,7 @@ def _common(parts: Sequence[Sequence[str]], names: Sequence[str]) -> int:
 
 
 def pieces(text: str) -> list[str]:
-    """A text in the parts that it may be broken into: each ends with ``_``, ``-``, ``/`` or so."""
+    """A text in the parts that it may be broken into: each ends with ``_``, ``-``, ``=`` or so."""
     return list(filter(None, _PIECES.findall(text)))
 
 

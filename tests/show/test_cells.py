@@ -47,6 +47,7 @@ LABELS = {
     "prefix": (["deepconn-single", "deepconn-dual"], ["single", "dual"]),
     "suffix": (["single/profile", "dual/profile"], ["single", "dual"]),
     "cells": (["batch=16, gpus=1", "batch=32, gpus=1"], ["batch=16", "batch=32"]),
+    "axes": (["place=single,batch=64", "place=dual,batch=64"], ["single", "dual"]),
     "one-in-another": (["dual", "dual-colocated"], ["dual", "dual-colocated"]),
     "numbers-alone-say-nothing": (["run-1", "run-2"], ["run-1", "run-2"]),
     "a-part-of-a-number": (["lr_0.1", "lr_0.2"], ["lr_0.1", "lr_0.2"]),
