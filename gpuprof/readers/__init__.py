@@ -282,7 +282,8 @@ def check_one_format(place: Path, formats: Mapping[str, str]) -> None:
     if len(formats) > 1:
         names = " and ".join(f"{name} ({file})" for name, file in sorted(formats.items()))
         msg = f"{place} holds files of several formats: {names}"
-        raise UnknownFormatError(msg, "Name one format with --reader, or the files with a glob.")
+        hint = "Name one format with --reader, or the files with a glob, or use `gpuprof compare`."
+        raise UnknownFormatError(msg, hint)
 
 
 def reader_named(name: str) -> Reader:

@@ -233,9 +233,11 @@ def folder_of(files: Sequence[Path]) -> Path:
 
 def common_folder(files: Sequence[Path]) -> Path:
     """The folder that files have in common; that of the first where they have none."""
+    if len({file.is_absolute() for file in files}) > 1:
+        files = [file.absolute() for file in files]
     try:
         return Path(os.path.commonpath([file.parent for file in files]))
-    except ValueError:  # some paths are absolute, or they are on several drives
+    except ValueError:  # they are on several drives
         return files[0].parent
 
 

@@ -210,6 +210,19 @@ def test_a_folder_of_two_formats_is_refused_unless_one_is_named(tmp_path):
     assert len(rows(read_profile(tmp_path, "kineto"), "kernels", "name")) == 1
 
 
+def test_files_named_from_here_and_from_the_root_are_said_to_be_in_their_common_folder(
+    tmp_path, monkeypatch
+):
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    rank_file(tmp_path, "a.json", rank=0, device=0)
+    rank_file(tmp_path / "below", "b.json", rank=1, device=1)
+
+    profile = read_profile(["b.json", tmp_path / "a.json"])
+
+    assert profile.origin.source == tmp_path
+
+
 def test_files_named_one_by_one_read_as_their_folder_does(tmp_path):
     files = [rank_file(tmp_path, f"rank{rank}.json", rank=rank, device=rank) for rank in (0, 1)]
     rank_file(tmp_path, "rank2.json", rank=2, device=2)
