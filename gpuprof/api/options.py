@@ -26,7 +26,9 @@ from gpuprof.base.units import instant_ns, parse_decimal_bytes
 from gpuprof.launch import AUTO, RECORDERS
 
 _CHARTS: Final = ("gpuprof.show.charts.catalogue", "CHARTS")
-_PATH: Final = click.Path(path_type=Path)
+# What cannot be read is said by who reads it, with status 1: for click the command line is wrong.
+_INPUT: Final = click.Path(readable=False)
+_PATH: Final = click.Path(readable=False, path_type=Path)
 _LEAST_0: Final = click.IntRange(min=0)
 _LEAST_1: Final = click.IntRange(min=1)
 
@@ -67,13 +69,13 @@ FILES: Final = _argument(
     "files", nargs=-1, required=True, metavar="FILE...", shell_complete=recordings
 )
 REPORTED_FILES: Final = _argument("files", nargs=-1, metavar="FILE...", shell_complete=recordings)
-COMPARED_FILES: Final = _argument("files", nargs=-1, type=click.Path(), shell_complete=recordings)
+COMPARED_FILES: Final = _argument("files", nargs=-1, type=_INPUT, shell_complete=recordings)
 CHART_NAME: Final = _argument(
     "name", metavar="CHART", required=False, shell_complete=names(*_CHARTS)
 )
 BASELINE_NAME: Final = _argument("name")
 BASELINE_RUNS: Final = _argument(
-    "runs", nargs=-1, required=True, type=click.Path(), shell_complete=recordings
+    "runs", nargs=-1, required=True, type=_INPUT, shell_complete=recordings
 )
 RUN: Final = _argument("run", type=_PATH, shell_complete=recordings)
 PACKED_RUN: Final = _argument("file", type=_PATH)
@@ -85,7 +87,7 @@ TOPIC: Final = _argument(
 )
 DEMO_FOLDER: Final = _argument("folder", default="gpuprof-demo", type=_PATH)
 SERVED_FOLDERS: Final = _argument(
-    "folders", nargs=-1, required=True, metavar="FOLDER...", type=click.Path()
+    "folders", nargs=-1, required=True, metavar="FOLDER...", type=_INPUT
 )
 SHELL: Final = _argument("shell", type=click.Choice(("bash", "zsh", "fish")))
 PROGRAM: Final = _argument(

@@ -10,6 +10,8 @@ import sys
 import pytest
 from commands import DUAL, ROOT, SINGLE, gpuprof
 
+from gpuprof.cli import main
+
 HEADER = b"==1== NVPROF is profiling process 1, command: ./a\n"
 EMPTY = b"==1== Profiling application: ./a\n==1== Profiling result:\nNo kernels were profiled.\n"
 FILES = {
@@ -175,6 +177,17 @@ def test_a_file_whose_name_is_not_utf_8_is_reported_or_refused_by_its_name(tmp_p
     assert folder.returncode == 1
     assert folder.stderr.startswith("Error: a name is not in UTF-8: ..d\\udcfcr/")
     assert folder.stderr.endswith("\nHint: Rename the file or the folder.\n")
+
+
+@pytest.mark.parametrize("words", ["compare notes.txt notes.txt", "pack folder"])
+def test_a_path_that_may_not_be_read_is_no_fault_of_the_command_line(folder, words, monkeypatch):
+    """Root may read all; what may be read is asked for by this function."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(SystemExit) as ended:
+        main(words.split())
+
+    assert ended.value.code == 1
 
 
 def test_without_arguments_a_command_shows_its_help():

@@ -156,7 +156,8 @@ def test_files_of_several_formats_are_refused(ranks):
     assert completed.returncode == 1
     assert completed.stderr == (
         f"Error: {ranks} holds files of several formats: drawn (rank3.gpuprof) and nvprof-text"
-        " (rank4.txt)\nHint: Name one format with --reader, or the files with a glob, or use `gpuprof compare`.\n"
+        " (rank4.txt)\n"
+        "Hint: Name one format with --reader, or the files with a glob, or use `gpuprof compare`.\n"
     )
 
 
