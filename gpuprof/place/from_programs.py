@@ -112,7 +112,13 @@ def step_of_export(joint: Any, devices: Mapping[str, str]) -> StepGraph:
     owners = dict(signature.inputs_to_parameters) | dict(signature.inputs_to_buffers)
     backward = signature.backward_signature
     nodes = [node for node in joint.graph.nodes if node.op in {"placeholder", "call_function"}]
-    forward = _before(next(node for node in nodes if node.name == backward.loss_output))
+    # The loss and all that it depends on.
+    waiting = [node for node in nodes if node.name == backward.loss_output]
+    forward = {*waiting}
+    while waiting:
+        new = set(waiting.pop().all_input_nodes) - forward
+        forward |= new
+        waiting += new
     scopes: dict[Any, str] = {}
     for node in nodes:
         scopes[node] = _scope(node, owners, scopes, forward)
@@ -140,16 +146,6 @@ def step_of_export(joint: Any, devices: Mapping[str, str]) -> StepGraph:
         values.make(update, [by_name[name]], {})
         values.bind(handles[owner])
     return placed(values.graph(), devices)
-
-
-def _before(node: Any) -> set[Any]:
-    """A node and everything that it depends on."""
-    before, waiting = {node}, [node]
-    while waiting:
-        new = set(waiting.pop().all_input_nodes) - before
-        before |= new
-        waiting += new
-    return before
 
 
 def _scope(

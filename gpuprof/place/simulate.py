@@ -271,8 +271,24 @@ def simulate(
     while (span := events.next(now)) is not None:
         now = span.end_s
         events.end(span)
-    finished = tuple(events.finished)
-    return Run(now, finished, _peaks(work, finished, place, len(machine.gpus)))
+    # Memory is taken from when a tensor is made until its last taker ends; views take none.
+    graph, devices = work.graph, range(len(machine.gpus))
+    ran = {span.number: span for span in events.finished if span.src is None}
+    changes: list[list[tuple[float, float]]] = [[] for _ in devices]
+    for number, tensor in enumerate(graph.tensors):
+        if work.is_view[tensor.maker] and graph.operations[tensor.maker].role != INPUT:
+            continue
+        size, begin = tensor.bytes or 0, ran[tensor.maker].start_s
+        last = max((ran[taker].end_s for taker in work.users[number]), default=begin)
+        for device in {int(place[end]) for end in (tensor.maker, *tensor.takers)}:
+            changes[device] += [(begin, size), (max(last, begin), -size)]
+    peak_bytes = [0.0 for _ in devices]
+    for number, operation in enumerate(graph.operations):
+        peak_bytes[place[number]] += operation.bytes or 0
+    for device, of_device in enumerate(changes):
+        held = accumulate(size for _, size in sorted(of_device))
+        peak_bytes[device] += max(held, default=0.0)
+    return Run(now, tuple(events.finished), tuple(peak_bytes))
 
 
 class _Events:
@@ -337,26 +353,3 @@ class _Events:
                 self._missing[taker] -= 1
                 if not self._missing[taker]:
                     self._is_ready(taker)
-
-
-def _peaks(
-    work: StepWork, spans: tuple[StepSpan, ...], place: Int64s, devices: int
-) -> tuple[float, ...]:
-    """The peak memory of each device; views take none."""
-    graph = work.graph
-    ran = {span.number: span for span in spans if span.src is None}
-    changes: list[list[tuple[float, float]]] = [[] for _ in range(devices)]
-    for number, tensor in enumerate(graph.tensors):
-        if work.is_view[tensor.maker] and graph.operations[tensor.maker].role != INPUT:
-            continue
-        size, begin = tensor.bytes or 0, ran[tensor.maker].start_s
-        last = max((ran[taker].end_s for taker in work.users[number]), default=begin)
-        for device in {int(place[end]) for end in (tensor.maker, *tensor.takers)}:
-            changes[device] += [(begin, size), (max(last, begin), -size)]
-    variable_bytes = [0.0] * devices
-    for number, operation in enumerate(graph.operations):
-        variable_bytes[place[number]] += operation.bytes or 0
-    return tuple(
-        variables + max(accumulate(size for _, size in sorted(some)), default=0.0)
-        for variables, some in zip(variable_bytes, changes, strict=True)
-    )

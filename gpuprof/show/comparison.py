@@ -235,15 +235,25 @@ def split_grids(result: Comparison) -> list[Grid]:
     for basis in dict.fromkeys(row["basis"] for row in rows):
         basis_rows = [row for row in rows if row["basis"] == basis]
         variants = list(dict.fromkeys(row["variant"] for row in basis_rows))
-        grid = _split_of_many(variants, basis_rows, shown)
-        if len(variants) == 1:
-            grid = _split_of_one(shown[result.baseline], shown[variants[0]], basis_rows)
         title = f"Where the difference lies: {_BASES[basis]}{unit}{over_runs}"
-        grids.append(replace(grid, title=title))
+        if len(variants) == 1:
+            names = shown[result.baseline], shown[variants[0]]
+            grids.append(_split_of_one(title, *names, basis_rows))
+            continue
+        differences = Counter({(r["part"], r["variant"]): r["difference_ns"] for r in basis_rows})
+        recorded = {part for part, _ in differences}
+        cells = [
+            (capital(label(part)), *(signed_ns(differences[part, v]) for v in variants))
+            for part in ORDER
+            if part in recorded
+        ]
+        sums = [sum(differences[part, v] for part in recorded) for v in variants]
+        total = ("Total", *map(signed_ns, sums))
+        grids.append(Grid(title, ("", *(shown[v] for v in variants)), (*cells, total)))
     return grids
 
 
-def _split_of_one(baseline: str, variant: str, rows: Sequence[Row]) -> Grid:
+def _split_of_one(title: str, baseline: str, variant: str, rows: Sequence[Row]) -> Grid:
     before, after = (sum(row[f"{side}_ns"] for row in rows) for side in ("baseline", "candidate"))
     header, lines = [""], [[capital(label(row["part"])) for row in rows]]
     totals = ["Total", units.format_ns(before), units.format_ns(after), signed_ns(after - before)]
@@ -260,20 +270,7 @@ def _split_of_one(baseline: str, variant: str, rows: Sequence[Row]) -> Grid:
             header.append(heading)
             lines.append([show(row[column]) for row in rows])
     totals += [""] * (len(header) - len(totals))
-    return Grid("", tuple(header), (*zip(*lines, strict=True), tuple(totals)))
-
-
-def _split_of_many(variants: Sequence[str], rows: Sequence[Row], shown: Mapping[str, str]) -> Grid:
-    differences = Counter({(row["part"], row["variant"]): row["difference_ns"] for row in rows})
-    recorded = {part for part, _ in differences}
-    cells = [
-        (capital(label(part)), *(signed_ns(differences[part, variant]) for variant in variants))
-        for part in ORDER
-        if part in recorded
-    ]
-    sums = (sum(differences[part, variant] for part in recorded) for variant in variants)
-    total = ("Total", *map(signed_ns, sums))
-    return Grid("", ("", *(shown[variant] for variant in variants)), (*cells, total))
+    return Grid(title, tuple(header), (*zip(*lines, strict=True), tuple(totals)))
 
 
 def kernel_grids(

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from itertools import chain
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len, set_cell_size
@@ -93,8 +93,14 @@ def _report(
         console.print()
         for line, parts in lines:
             _say(console, line, "bold")
+            # Parts stand indented below their line.
             for part in parts:
-                _say_part(console, part)
+                wrapped = _glued(part).wrap(console, console.width - len(_BULLET))
+                bullets = chain([_BULLET], repeat(" " * len(_BULLET)))
+                shown = [
+                    Text(b).append_text(text) for b, text in zip(bullets, wrapped, strict=False)
+                ]
+                console.print(*shown, sep="\n", soft_wrap=True)
     for grid in grids:
         _show(console, grid, page)
     _notes(console, result.notes)
@@ -166,13 +172,6 @@ def _text(console: Console) -> str:
 def _say(console: Console, text: str, style: str = "") -> None:
     """Lines, without what names in them would do to a terminal."""
     console.print(_glued(text, style), soft_wrap=False)
-
-
-def _say_part(console: Console, text: str) -> None:
-    """A part of a numbered line, indented below it."""
-    for number, line in enumerate(_glued(text).wrap(console, console.width - len(_BULLET))):
-        bullet = " " * len(_BULLET) if number else _BULLET
-        console.print(Text(bullet).append_text(line), soft_wrap=True)
 
 
 def _glued(text: str, style: str = "") -> Text:

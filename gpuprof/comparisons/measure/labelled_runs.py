@@ -43,11 +43,16 @@ def labelled(
         TypeError: A recording is neither a path nor a profile, with or without a label.
     """
     sources = [cell for named in _named(recordings) for cell in _cells(*named)]
-    chosen = _sections_of(sources, sections or {})
-    read = [
-        (label, r, (r,) if isinstance(r, Profile) else runs_of(r, section=section))
-        for (label, r), section in zip(sources, chosen, strict=True)
-    ]
+    chosen = sections or {}
+    known = {"", *(name for label, path in sources for name in (label, str(path)))}
+    if unknown := [name for name in chosen if name not in known]:
+        msg = f"section of {unknown[0]}: no recording has this label or path"
+        raise UsageError(msg, "Name the file: --section FILE=N.")
+    read: list[tuple[str | None, _Unlabelled, Runs]] = []
+    for label, source in sources:
+        section = chosen.get(label or "", chosen.get(str(source), chosen.get("")))
+        its = (source,) if isinstance(source, Profile) else runs_of(source, section=section)
+        read.append((label, source, its))
     unlabelled = [(source, runs[0]) for label, source, runs in read if label is None]
     names = iter(_names(unlabelled, {label for label, _ in sources if label is not None}))
     variants: dict[str, Runs] = {}
@@ -90,18 +95,6 @@ def _cells(label: str | None, source: _Unlabelled) -> list[_Named]:
         hint = f"Label a single cell: --label {label}={next(iter(cells.values()))}"
         raise UsageError(msg, hint)
     return [*cells.items()]
-
-
-def _sections_of(recordings: Sequence[_Named], sections: Mapping[str, str]) -> list[str | None]:
-    """The section that each recording is of; None where none is asked for."""
-    names = {"", *(name for label, path in recordings for name in (label, str(path)))}
-    if unknown := [name for name in sections if name not in names]:
-        msg = f"section of {unknown[0]}: no recording has this label or path"
-        raise UsageError(msg, "Name the file: --section FILE=N.")
-    of_all = sections.get("")
-    return [
-        sections.get(label or "", sections.get(str(path), of_all)) for label, path in recordings
-    ]
 
 
 def runs_of(path: AnyPath, reader: str | None = None, section: str | int | None = None) -> Runs:

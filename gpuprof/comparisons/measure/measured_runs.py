@@ -279,7 +279,17 @@ class Measurements:
             return
         profile.expect(COMPARED_READS)
         if range_text is None:
-            _learn_steps(recording)
+            # Steps are found on two threads; the devices' timelines are asked for first.
+            ahead: list[Callable[[Profile], object]] = [copy_layers]
+            ahead = [launches, *ahead] if recording.has("api_calls") else ahead
+            ahead = [ranges_of, *ahead] if recording.has("nvtx_ranges") else ahead
+            hold_kernels(recording)
+            recording.compute_ahead(ahead)
+            steps_by_phase(recording)
+            backward_copies(recording)
+            recorded_calls(recording)
+            recording.forget(launches, activities, ranges_of, named_parts)
+            recording.release(but=MEASURED_READS)
         parts = own_steps(label, profile, range_text, skip_steps)
         for part in parts:
             self._of(part)
@@ -305,18 +315,3 @@ class Measurements:
 
 def _is_large(recording: Profile) -> bool:
     return recording.events >= _LARGE and recording.has("kernels", "memcpys")
-
-
-def _learn_steps(recording: Profile) -> None:
-    """Find the steps of a large recording on two threads, and let go of what only that needs."""
-    # The devices' timelines are asked for first.
-    ahead: list[Callable[[Profile], object]] = [copy_layers]
-    ahead = [launches, *ahead] if recording.has("api_calls") else ahead
-    ahead = [ranges_of, *ahead] if recording.has("nvtx_ranges") else ahead
-    hold_kernels(recording)
-    recording.compute_ahead(ahead)
-    steps_by_phase(recording)
-    backward_copies(recording)
-    recorded_calls(recording)
-    recording.forget(launches, activities, ranges_of, named_parts)
-    recording.release(but=MEASURED_READS)

@@ -210,7 +210,12 @@ class CuptiRecording:
                 self.note(f"CUPTI did not hand over its last records: {error}")
         self.ending.set()
         self.look()
-        self._await_records()
+        # Until nothing more comes; for the first record of a program on a GPU, longer.
+        until, received = time.monotonic() + HANDOVER_SECONDS, 0
+        is_due = bool(self.received) or uses_gpu()
+        while is_due and time.monotonic() < until and (not received or received != self.received):
+            received = self.received
+            time.sleep(QUIET_SECONDS)
         with contextlib.suppress(Exception):
             dropped = ctypes.c_size_t()
             self.cupti.activity_get_num_dropped_records(0, 0, ctypes.addressof(dropped))
@@ -222,15 +227,6 @@ class CuptiRecording:
                 " try --recorder torch or jax"
             )
         self.drain()
-
-    def _await_records(self) -> None:
-        """Wait until nothing more comes; for the first record of a program on a GPU, longer."""
-        if not self.received and not uses_gpu():
-            return
-        until, received = time.monotonic() + HANDOVER_SECONDS, 0
-        while time.monotonic() < until and (not received or received != self.received):
-            received = self.received
-            time.sleep(QUIET_SECONDS)
 
     def watch(self, framework: str) -> None:
         """Step aside when the script starts its framework's profiler: CUPTI serves one."""

@@ -5,7 +5,7 @@ import importlib.machinery
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -82,7 +82,17 @@ def imports(program: Program) -> frozenset[str]:
     names: set[str] = set()
     waiting, visited = [program.source], {program.source}
     while waiting and len(visited) < _MOST_FILES:
-        for name in _imported(waiting.pop()):
+        try:
+            nodes = ast.walk(ast.parse(waiting.pop().read_bytes()))
+        except (OSError, SyntaxError, ValueError):
+            continue  # it is no Python
+        found: list[str] = []
+        for node in nodes:
+            if isinstance(node, ast.Import):
+                found += [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                found += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        for name in found:
             names.add(name.partition(".")[0])
             beside = [p for p in _beside(program.source.parent, name) if p not in visited]
             visited.update(beside)
@@ -93,20 +103,6 @@ def imports(program: Program) -> frozenset[str]:
 def _beside(folder: Path, name: str) -> list[Path]:
     stem = folder.joinpath(*name.split("."))
     return [p for p in (stem.with_suffix(".py"), stem / "__init__.py") if p.is_file()]
-
-
-def _imported(path: Path) -> Iterator[str]:
-    """Names that a file imports; none where it is no Python."""
-    try:
-        nodes = ast.walk(ast.parse(path.read_bytes()))
-    except (OSError, SyntaxError, ValueError):
-        return
-    for node in nodes:
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 def environment_of(additions: dict[str, str]) -> dict[str, str]:

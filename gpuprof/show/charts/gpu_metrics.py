@@ -1,12 +1,13 @@
 """How much of its peak each part of a GPU is used when, by samples."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
 from typing import Final
 
 from gpuprof.base.units import say_share
-from gpuprof.facts.hosts import DeviceNames, device_name
+from gpuprof.facts.hosts import device_name
 from gpuprof.show import RECORDING
 from gpuprof.show.cells import clean
 from gpuprof.show.charts.figure import (
@@ -20,8 +21,6 @@ from gpuprof.show.charts.figure import (
 
 # A metric that is never used as much has no row.
 _LEAST_SHARE: Final = 0.01
-# Device and metric -> its share in each slice.
-Shares = Mapping[tuple[int | None, str], Sequence[float | None]]
 
 
 def picture(results: Results) -> Picture:
@@ -43,40 +42,36 @@ def picture(results: Results) -> Picture:
     chosen, note = choose_devices(busy)
     shown = {key: slices for key, slices in shares.items() if key[0] in chosen}
     span = min(row["start_ns"] for row in rows), max(row["end_ns"] for row in rows)
-    return Picture(finding, table, _panels(shown, span, note, results.device_names))
+    metrics = sorted({metric for _, metric in shown})
+    unknown = [None] * len(next(iter(shown.values())))
+    # All with a row for each metric and a column for each slice of time.
+    panels = [
+        HeatMap(
+            [*map(clean, metrics)],
+            (),
+            [shown.get((device, metric), unknown) for metric in metrics],
+            "share of the peak",
+            "share",
+            words=[
+                f"{clean(m)}: {say_share(means[device, m])}"
+                if (device, m) in shown
+                else f"{clean(m)} was not sampled"
+                for m in metrics
+            ],
+            times=span,
+            title=results.device_names.in_text(device_name(device)),
+            inches=(0.8, 3.2),
+        )
+        for device in dict.fromkeys(device for device, _ in shown)
+    ]
+    panels[-1] = replace(panels[-1], labels=(f"{SINCE_ORIGIN}\n{note}".strip(), ""))
+    return Picture(finding, table, panels)
 
 
 def _mean(shares: Sequence[float | None]) -> float:
     """The mean of the slices that were sampled; 0 where none was."""
     sampled = [share for share in shares if share is not None]
     return sum(sampled) / max(len(sampled), 1)
-
-
-def _panels(shares: Shares, span: tuple[int, int], note: str, names: DeviceNames) -> list[HeatMap]:
-    """A panel per device, all with a row for each metric and a column for each slice of time."""
-    metrics = sorted({metric for _, metric in shares})
-    devices = [*dict.fromkeys(device for device, _ in shares)]
-    unknown = [None] * len(next(iter(shares.values())))
-    return [
-        HeatMap(
-            [*map(clean, metrics)],
-            (),
-            [shares.get((device, metric), unknown) for metric in metrics],
-            "share of the peak",
-            "share",
-            words=[
-                f"{clean(m)}: {say_share(_mean(shares[device, m]))}"
-                if (device, m) in shares
-                else f"{clean(m)} was not sampled"
-                for m in metrics
-            ],
-            times=span,
-            labels=(f"{SINCE_ORIGIN}\n{note}".strip() if device == devices[-1] else "", ""),
-            title=names.in_text(device_name(device)),
-            inches=(0.8, 3.2),
-        )
-        for device in devices
-    ]
 
 
 CHART: Final = Chart(
