@@ -55,7 +55,20 @@ def fewest_bytes(graph: StepGraph, free: Iterable[int]) -> Int64s:
     ]
     solved = _solved(tensors, today, movable, graph)
     improved = _improved(tensors, solved, today, movable, graph.targets)
-    best = _by_scopes(graph, tensors, improved, movable)[units]
+    # The gradients, or the layers, of a tower go together where that costs nothing: they are then
+    # one scope in a script.
+    towers: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for number, operation in zip(unit, graph.operations, strict=True):
+        if operation.scope and operation.role in {FORWARD, GRADIENT} and movable[number]:
+            towers[operation.role, operation.scope.partition("/")[0]].append(number)
+    for together in towers.values():
+        device = int(np.bincount(improved[together]).argmax())
+        joined = improved.copy()
+        joined[together] = device
+        costs = [copies_of(crossings_of(tensors, placed)) for placed in (joined, improved)]
+        if device in graph.targets and costs[0] <= costs[1]:
+            improved = joined
+    best = improved[units]
     before, after = graph.copies(), graph.copies(best)
     is_worse = after.bytes > before.bytes or after.unknown > before.unknown
     return place if is_worse or after == before else best
@@ -148,23 +161,4 @@ def _improved(
             place[unit] = best
             ends = {end for t in touching[unit] for end in (t.maker, *t.takers)}
             waiting |= {end for end in ends if movable[end]}
-    return place
-
-
-def _by_scopes(graph: StepGraph, tensors: list[Tensor], place: Int64s, movable: Flags) -> Int64s:
-    """The same with the gradients, or the layers, of a tower together where that costs nothing.
-
-    They are then one scope in a script.
-    """
-    towers: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for unit, operation in zip(graph.units.tolist(), graph.operations, strict=True):
-        if operation.scope and operation.role in {FORWARD, GRADIENT} and movable[unit]:
-            towers[operation.role, operation.scope.partition("/")[0]].append(unit)
-    for units in towers.values():
-        device = int(np.bincount(place[units]).argmax())
-        joined = place.copy()
-        joined[units] = device
-        costs = [copies_of(crossings_of(tensors, placed)) for placed in (joined, place)]
-        if device in graph.targets and costs[0] <= costs[1]:
-            place = joined
     return place

@@ -55,7 +55,12 @@ def nodes_of(flow: Dataflow) -> list[Node]:
 def _graph(profile: Profile, flow: Dataflow) -> StepGraph:
     nodes = nodes_of(flow)
     number = {node: place for place, node in enumerate(nodes)}
-    devices = sorted({*flow.device.values(), *_names_of_devices(profile, flow)})
+    # Devices of the same kind as those of the step, also if nothing ran on them.
+    kinds = {device.rpartition(":")[0] for device in flow.device.values()}
+    kinds = {kind for kind in kinds if kind.endswith("GPU")} or kinds
+    names = profile.table("devices").column("name").to_pylist() if profile.has("devices") else []
+    alike = (name for name in names if name and name.rpartition(":")[0] in kinds)
+    devices = sorted({*flow.device.values(), *alike})
     rows = profile.table("variables").to_pylist() if profile.has("variables") else []
     sizes = {(row["function"], row["variable"]): row["bytes"] for row in rows}
     flops = _flops(profile)
@@ -102,15 +107,6 @@ def _looped(flow: Dataflow) -> set[Node]:
         looped |= new
         waiting += new
     return looped
-
-
-def _names_of_devices(profile: Profile, flow: Dataflow) -> list[str]:
-    """Devices of the same kind as those of the step, also if nothing ran on them."""
-    kinds = {device.rpartition(":")[0] for device in flow.device.values()}
-    if any(kind.endswith("GPU") for kind in kinds):
-        kinds = {kind for kind in kinds if kind.endswith("GPU")}
-    names = profile.table("devices").column("name").to_pylist() if profile.has("devices") else []
-    return [name for name in names if name and name.rpartition(":")[0] in kinds]
 
 
 def _role(flow: Dataflow, node: Node) -> str:

@@ -192,7 +192,21 @@ def figures_grid(result: Comparison, *, has_columns: bool = False) -> Grid:
     of_phase = f" of {in_quotes(clean(result.phase))}" if result.phase else ""
     title = f"Of one step{of_phase}" if result.unit == "step" else ""
     if len(figures.labels) > SIDE_BY_SIDE:
-        return _below(figures, title)
+        metrics = [name for name in figures.shown() if name in _SHORT_METRICS]
+        same = {_NO_CHANGE, NEW, REMOVED}
+        changing = [n for n in metrics if {figures.change(x, n) for x in figures.labels} - same]
+        compared = changing[:1]
+        rows = [
+            (
+                figures.shown_labels[label],
+                *(figures.text(label, name) for name in metrics),
+                *(figures.change(label, name) for name in compared),
+            )
+            for label in result.variants.column("variant").to_pylist()
+        ]
+        last = ("Difference",) * len(compared)
+        header = ("Variant", *(_METRIC_NAMES[name].strip() for name in metrics), *last)
+        return Grid(title, header, tuple(rows))
     base, *candidates = figures.labels
     cells = []
     for name in figures.shown():
@@ -202,26 +216,6 @@ def figures_grid(result: Comparison, *, has_columns: bool = False) -> Grid:
     shown, head = figures.shown_labels, ("Change",) if has_columns else ()
     heads = (text for label in candidates for text in (shown[label], *head))
     return Grid(title, ("", shown[base], *heads), tuple(cells))
-
-
-def _below(figures: _Figures, title: str) -> Grid:
-    metrics = [name for name in figures.shown() if name in _SHORT_METRICS]
-    compared = [
-        n
-        for n in metrics
-        if {figures.change(x, n) for x in figures.labels} - {_NO_CHANGE, NEW, REMOVED}
-    ]
-    cells = [
-        (
-            figures.shown_labels[label],
-            *(figures.text(label, name) for name in metrics),
-            *([figures.change(label, compared[0])] if compared else []),
-        )
-        for label in figures.result.variants.column("variant").to_pylist()
-    ]
-    last = ("Difference",) if compared else ()
-    header = ("Variant", *(_METRIC_NAMES[name].strip() for name in metrics), *last)
-    return Grid(title, header, tuple(cells))
 
 
 def split_grids(result: Comparison) -> list[Grid]:

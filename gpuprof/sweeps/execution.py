@@ -40,6 +40,9 @@ def run_sweep(
 ) -> Results:
     """Execute the runs of a sweep that have not ended yet, and give the results of all.
 
+    A cell that failed once does not run again. A run that Ctrl-C or SIGTERM stops counts as not
+    run.
+
     Args:
         plan: The sweep.
         folder: Its folder, created or resumed.
@@ -58,16 +61,6 @@ def run_sweep(
         for run in ordered_runs(plan, seed):
             if has_ended(folder, run) and failure(folder, run):
                 forget(folder, run)
-    _execute(plan, folder, seed, say)
-    return results(plan, folder)
-
-
-def _execute(plan: Plan, folder: Path, seed: int, say: Say) -> None:
-    """Execute the runs that have not ended yet.
-
-    A cell that failed once does not run again. A run that Ctrl-C or SIGTERM stops counts as not
-    run.
-    """
     # SIGTERM stops a sweep as Ctrl-C does.
     with (
         working_in(folder, say) as lock,
@@ -91,6 +84,7 @@ def _execute(plan: Plan, folder: Path, seed: int, say: Say) -> None:
             how = f"failed: {why[0]}" if why else format_seconds(seconds[-1])
             remaining_s = sum(seconds) / len(seconds) * (len(waiting) - place)
             say(f"    {how}" + (f"; about {_span(remaining_s)} left" if remaining_s else ""))
+    return results(plan, folder)
 
 
 def commands(plan: Plan, seed: int, folder: Path) -> Iterator[str]:

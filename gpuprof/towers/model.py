@@ -24,15 +24,6 @@ class _BatchPart(NamedTuple):
     size: Any
 
 
-class _TowerResult(NamedTuple):
-    """The results of one tower for its part of a batch."""
-
-    outputs: Any
-    loss: tf.Tensor
-    gradients: list[Any]
-    state: list[tf.Tensor]
-
-
 def tower_devices(count: int) -> list[str]:
     """The first GPUs, or where there are too few the first CPU devices.
 
@@ -120,30 +111,33 @@ class Towers(keras.Model):  # type: ignore[misc]  # Keras has no types
     def train_step(self, data: Any) -> dict[str, Any]:
         """One step on all towers; their gradients are summed, each by its tower's share."""
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-        parts = self._parts(data)
-        state = [v.value for v in self.model.non_trainable_variables]
-        towers: list[_TowerResult] = []
-        before = state
+        parts, towers = self._parts(data), []
+        before = state = [v.value for v in self.model.non_trainable_variables]
         for number, part in enumerate(parts):
             with tf.name_scope(f"tower_{number}"):  # so that recordings tell towers apart
                 towers.append(self._tower(part, _piece((x, y, sample_weight), part), before))
             # Averages are as they were; counters of random numbers go on, or towers would drop the
             # same units. Nothing waits: a counter does not depend on samples.
-            pairs = zip(state, towers[-1].state, strict=True)
+            pairs = zip(state, towers[-1][-1], strict=True)
             before = [old if old.dtype.is_floating else new for old, new in pairs]
+        outputs, losses, gradients, states = zip(*towers, strict=True)
         with tf.device(self.devices[0]), tf.name_scope("update"):
             samples = tf.cast(_samples(data), tf.float32)
             shares = [tf.cast(part.size, tf.float32) / samples for part in parts]
-            self._update(towers, shares)
-            loss = _summed([tower.loss for tower in towers], shares)
+            summed = [_summed(of_towers, shares) for of_towers in zip(*gradients, strict=True)]
+            self.optimizer.apply(summed, self.model.trainable_variables)
+            columns = zip(self.model.non_trainable_variables, *states, strict=True)
+            for variable, *of_towers in columns:
+                is_average = of_towers[0].dtype.is_floating
+                variable.assign(_summed(of_towers, shares) if is_average else of_towers[-1])
+            loss = _summed(losses, shares)
             metric = next(metric for metric in self.metrics if metric.name == "loss")
             metric.update_state(loss, sample_weight=samples)
-        outputs = self._joined([tower.outputs for tower in towers])
-        metrics: dict[str, Any] = self.compute_metrics(x, y, outputs, sample_weight)
+        metrics: dict[str, Any] = self.compute_metrics(x, y, self._joined(outputs), sample_weight)
         return metrics
 
-    def _tower(self, part: _BatchPart, batch: Any, state: list[tf.Tensor]) -> _TowerResult:
-        """One tower's forward pass and gradients, all on its device."""
+    def _tower(self, part: _BatchPart, batch: Any, state: list[tf.Tensor]) -> tuple[Any, ...]:
+        """One tower's outputs, loss, gradients and state after its pass, all on its device."""
         x, y, sample_weight = batch
         trainable, non_trainable = (
             self.model.trainable_variables,
@@ -160,17 +154,7 @@ class Towers(keras.Model):  # type: ignore[misc]  # Keras has no types
                 after = [tf.convert_to_tensor(scope.get_current_value(v)) for v in non_trainable]
         with tf.device(part.device):
             gradients = tape.gradient(loss, values)
-        return _TowerResult(_first(outputs, part), loss, gradients, after)
-
-    def _update(self, towers: Sequence[_TowerResult], shares: Sequence[tf.Tensor]) -> None:
-        """Update variables by the towers' gradients, and state by the towers' states."""
-        columns = zip(*(tower.gradients for tower in towers), strict=True)
-        gradients = [_summed(column, shares) for column in columns]
-        self.optimizer.apply(gradients, self.model.trainable_variables)
-        states = zip(*(tower.state for tower in towers), strict=True)
-        for variable, column in zip(self.model.non_trainable_variables, states, strict=True):
-            is_average = column[0].dtype.is_floating
-            variable.assign(_summed(column, shares) if is_average else column[-1])
+        return _first(outputs, part), loss, gradients, after
 
     def _parts(self, batch: Any) -> list[_BatchPart]:
         """Parts that differ by at most one sample, no tower left without any.

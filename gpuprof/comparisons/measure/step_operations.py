@@ -230,7 +230,16 @@ def partners(base: StepOperations, candidate: StepOperations) -> Int64s:
     between the same two of these are; then what is left on the same device, then anywhere.
     """
     partner = np.full(len(candidate.name), -1, np.int64)
-    names = _keys(base, candidate)
+    # Names are those that all tools write, or their families where only these are on both sides.
+    sides = base, candidate
+    plain = [[plain_name(name) for name in side.names] for side in sides]
+    first, second = (
+        {of_side[number] for number in np.unique(side.name).tolist()}
+        for side, of_side in zip(sides, plain, strict=True)
+    )
+    alone = {name: family(name) for name in first ^ second}
+    shared = {alone[n] for n in first - second} & {alone[n] for n in second - first}
+    names = [[alone[n] if alone.get(n) in shared else n for n in of_side] for of_side in plain]
     for is_on_device, is_between in ((True, True), (True, False), (False, False)):
         unpaired = np.setdiff1d(np.arange(len(base.name)), partner), np.flatnonzero(partner < 0)
         keys = [
@@ -240,32 +249,17 @@ def partners(base: StepOperations, candidate: StepOperations) -> Int64s:
                     side.device[rows].tolist(), side.name[rows].tolist(), strict=True
                 )
             ]
-            for side, of_names, rows in zip((base, candidate), names, unpaired, strict=True)
+            for side, of_names, rows in zip(sides, names, unpaired, strict=True)
             for places in [{d: place for place, d in enumerate(np.unique(side.device).tolist())}]
         ]
         counts = [*map(Counter, keys)]
         common = {key for key, count in counts[0].items() if counts[1][key] == count}
         calls = [_calls(of_side, common if is_between else set()) for of_side in keys]
-        shared = calls[0].keys() & calls[1].keys()
-        pairs = np.array([(calls[1][call], calls[0][call]) for call in shared], np.int64)
+        on_both = calls[0].keys() & calls[1].keys()
+        pairs = np.array([(calls[1][call], calls[0][call]) for call in on_both], np.int64)
         of_other, of_base = pairs.reshape(-1, 2).T
         partner[unpaired[1][of_other]] = unpaired[0][of_base]
     return partner
-
-
-def _keys(base: StepOperations, candidate: StepOperations) -> list[list[str]]:
-    """What the names of both sides are matched by: what all tools write, or a name's family."""
-    plain = [[plain_name(name) for name in side.names] for side in (base, candidate)]
-    first, second = (
-        {of_side[number] for number in np.unique(side.name).tolist()}
-        for side, of_side in zip((base, candidate), plain, strict=True)
-    )
-    alone = {name: family(name) for name in first ^ second}
-    shared = {alone[n] for n in first - second} & {alone[n] for n in second - first}
-    return [
-        [alone[name] if alone.get(name) in shared else name for name in of_side]
-        for of_side in plain
-    ]
 
 
 def _calls(keys: Sequence[tuple[int | None, str]], common: set[Any]) -> dict[Any, int]:

@@ -1,7 +1,7 @@
 """The time of each training step as stacked bars: what one device did in it."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from statistics import median
 from typing import Final
@@ -75,7 +75,20 @@ def picture(results: Results) -> Picture:
     # `max` takes the first of equal ones.
     busiest = max(compute_ns, key=lambda place: compute_ns[place])
     rows = [row for row in rows if (row["process_id"], row["device_id"]) == busiest]
-    table = ROWS.table([*_means(rows)])
+    # Of many steps, the means of some that follow one another.
+    size, means = round_step(len(rows) / _MOST), []
+    in_order = groupby(
+        rows, key=lambda row: (*_phase_of(row), row["status"] in _SAMPLES or row["status"],
+                               row["step"] // size)
+    )  # fmt: skip
+    for _, alike in in_order:
+        steps = list(alike)
+        spans_ns = [row["span_ns"] for row in steps]
+        named = {name: steps[0][name] for name in ROWS.columns if name in steps[0]}
+        of_all = {"min_span_ns": min(spans_ns), "max_span_ns": max(spans_ns)}
+        mean = {n: sum(row[n] for row in steps) / len(steps) for n in ("span_ns", *PARTS)}
+        means.append(named | {"last_step": steps[-1]["step"]} | of_all | mean)
+    table = ROWS.table(means)
     spans: dict[tuple[str, int], list[int]] = {}
     for row in rows:
         if row["status"] in _SAMPLES:
@@ -115,22 +128,6 @@ def _phase_names(rows: Sequence[Row]) -> dict[tuple[str, int], str]:
     phases = dict.fromkeys(map(_phase_of, rows))
     alike = Counter(name for name, _ in phases)
     return {(name, n): f"{name} ({n})" if alike[name] > 1 else name for name, n in phases}
-
-
-def _means(rows: Sequence[Row]) -> Iterator[Row]:
-    """Rows as in `ROWS`: of many steps, the means of some that follow one another."""
-    size = round_step(len(rows) / _MOST)
-    in_order = groupby(
-        rows, key=lambda row: (*_phase_of(row), row["status"] in _SAMPLES or row["status"],
-                               row["step"] // size)
-    )  # fmt: skip
-    for _, alike in in_order:
-        steps = list(alike)
-        spans = [row["span_ns"] for row in steps]
-        means = {n: sum(row[n] for row in steps) / len(steps) for n in ("span_ns", *PARTS)}
-        named = {name: steps[0][name] for name in ROWS.columns if name in steps[0]}
-        of_all = {"min_span_ns": min(spans), "max_span_ns": max(spans)}
-        yield named | {"last_step": steps[-1]["step"]} | of_all | means
 
 
 def _columns(
