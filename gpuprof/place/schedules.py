@@ -248,7 +248,7 @@ class _Placing:
         if (number, device) in self._sent:
             return self._sent[number, device]
         start = max(end, self._link_s[src, device])
-        return start + self.search.machine.link.seconds(tensor.bytes or 0)
+        return start + self.search.machine.copy_s(tensor.bytes or 0)
 
 
 def fastest(candidates: list[TimedPlacement]) -> TimedPlacement | None:

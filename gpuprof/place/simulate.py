@@ -28,30 +28,31 @@ _MOST_GPUS: Final = 16
 _STAGED_OVER: Final = "pcie3"
 
 
-class GpuLink(NamedTuple):
-    """Latency and bandwidth of copies between two devices."""
-
-    name: str
-    latency_s: float
-    bytes_per_s: float
-
-    def seconds(self, size: float) -> float:
-        """How long a copy of this many bytes takes."""
-        return self.latency_s + size / self.bytes_per_s
-
-
 class GpuMachine(NamedTuple):
-    """GPUs, with a separate link between each two of them."""
+    """GPUs, with a separate link between each two of them, which copies take alone.
+
+    Args:
+        gpus: The GPUs.
+        link: Name of the links.
+        latency_s: Of a copy.
+        bytes_per_s: Bandwidth of a link.
+    """
 
     gpus: tuple[GpuModel, ...]
-    link: GpuLink
+    link: str
+    latency_s: float
+    bytes_per_s: float
 
     @property
     def name(self) -> str:
         """Its GPUs and link, for people."""
         names = [gpu.name for gpu in self.gpus]
         counted = [f"{names.count(name)} x {name}" for name in dict.fromkeys(names)]
-        return f"{', '.join(counted)} over {self.link.name}"
+        return f"{', '.join(counted)} over {self.link}"
+
+    def copy_s(self, size: float) -> float:
+        """How many seconds a copy of so many bytes takes."""
+        return self.latency_s + size / self.bytes_per_s
 
 
 def machine(gpus: str, link: str) -> GpuMachine:
@@ -73,17 +74,13 @@ def machine(gpus: str, link: str) -> GpuMachine:
     if not 0 < len(chosen) <= _MOST_GPUS:
         msg = f"--gpus {gpus}: expected 1 to {_MOST_GPUS} GPUs"
         raise UsageError(msg)
-    return GpuMachine(tuple(chosen), _link(link))
-
-
-def _link(text: str) -> GpuLink:
-    name = text.lower() if text.lower() in NAMES else text
+    name = link.lower() if link.lower() in NAMES else link
+    usual = links_named(_STAGED_OVER if name == STAGED else name)[USUAL]
+    latency_s, bytes_per_s = usual.latency_ns / NS_PER_S, usual.bytes_per_s
     if name == STAGED:
         # Both halves one after the other, and a gap about as long as a latency.
-        half = _link(_STAGED_OVER)
-        return GpuLink(name, 3 * half.latency_s, half.bytes_per_s / 2)
-    usual = links_named(name)[USUAL]
-    return GpuLink(name, usual.latency_ns / NS_PER_S, usual.bytes_per_s)
+        latency_s, bytes_per_s = 3 * latency_s, bytes_per_s / 2
+    return GpuMachine(tuple(chosen), name, latency_s, bytes_per_s)
 
 
 # From one launch of a small kernel to the next, as in the findings about small kernels.
@@ -210,7 +207,7 @@ class StepWork:
         for number in reversed(self.order):
             behind = 0.0
             for tensor in (self.graph.tensors[n] for n in self.made[number]):
-                copy = share * machine.link.seconds(tensor.bytes or 0)
+                copy = share * machine.copy_s(tensor.bytes or 0)
                 behind = max(behind, *(copy + ranks[taker] for taker in tensor.takers), 0.0)
             ranks[number] = mean[number] + behind
         return ranks
@@ -297,7 +294,7 @@ class _Events:
     def __init__(
         self, work: StepWork, machine: GpuMachine, place: Int64s, seconds: Floats, ranks: Floats
     ) -> None:
-        self._work, self._link, self._ranks = work, machine.link, ranks
+        self._work, self._machine, self._ranks = work, machine, ranks
         self._place: list[int] = place.tolist()
         self._seconds: list[float] = seconds[np.arange(len(place)), place].tolist()
         self.finished: list[StepSpan] = []
@@ -343,7 +340,7 @@ class _Events:
                     self._arrive(number, device)
                     continue
                 start = max(span.end_s, self._link_free[span.device, device])
-                end = start + self._link.seconds(tensor.bytes or 0)
+                end = start + self._machine.copy_s(tensor.bytes or 0)
                 self._link_free[span.device, device] = end
                 self._add(StepSpan(number, device, span.device, start, end))
 

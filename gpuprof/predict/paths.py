@@ -212,35 +212,27 @@ STRETCHES: Final = Schema(
 )
 # A path, the number of the part that each of its stretches is of, and the parts (`paths.named`).
 PathInStep = tuple[Path, Int64s, list[PathPart]]
+# Places of operations, and when each starts and ends.
+StepTimes = tuple[Int64s, Int64s, Int64s]
 # A step of more is not looked at operation by operation.
 _MOST: Final = 20_000
-
-
-class StepTimes(NamedTuple):
-    """When the operations of a step run in one replay.
-
-    Args:
-        rows: Places of the operations that it does not remove.
-        start_ns: When each starts.
-        end_ns: When each ends.
-    """
-
-    rows: Int64s
-    start_ns: Int64s
-    end_ns: Int64s
 
 
 def step_times(
     replayed: Replay, devices: tuple[int, ...], first_ns: int, last_ns: int
 ) -> StepTimes:
-    """The operations that some devices began between two measured times; none of too many."""
+    """The operations that some devices began between two measured times; none of too many.
+
+    Returns:
+        Places of those that the replay does not remove, and when each starts and ends in it.
+    """
     graph, o = replayed.graph, replayed.graph.operations
     is_its = (o.start_ns >= first_ns) & (o.start_ns < last_ns)
     rows = np.flatnonzero(is_its)
     rows = rows[np.isin(o.device_of(rows), devices) & (replayed.weights.kind[rows] != GONE)]
     rows = rows[: len(rows) if len(rows) <= _MOST else 0]
     starts = graph.starts.start + 2 * rows
-    return StepTimes(rows, replayed.at(starts), replayed.at(starts + 1))
+    return rows, replayed.at(starts), replayed.at(starts + 1)
 
 
 def stretches(name: str, in_step: PathInStep, step_ns: int) -> Iterator[dict[str, Any]]:
@@ -261,37 +253,29 @@ def steps_rows(
     before: tuple[Path, StepTimes],
     after: tuple[Path, StepTimes] | None,
 ) -> Iterator[dict[str, Any]]:
-    """The rows of `STEP_TIMELINE`: the step as recorded, and as predicted where that differs."""
-    yield from _rows(graph, "before", before[1], in_step["before"])
-    if after is not None and after is not before:
-        yield from _rows(graph, "after", after[1], in_step["after"])
+    """The rows of `STEP_TIMELINE`: the step as recorded, and as predicted where that differs.
 
-
-def _rows(
-    graph: Graph, name: str, times: StepTimes, in_step: PathInStep
-) -> Iterator[dict[str, Any]]:
-    """Rows of `STEP_TIMELINE`: operations, then what else a path goes through.
-
-    Returns:
-        None for a step of too many operations.
+    Of each the operations, then what else its path goes through; none where they are too many.
     """
-    along, numbers, parts = in_step
-    if not len(times.rows):
-        return
-    o, is_operation = graph.operations, np.isin(along.kinds, (DURATION, TRANSFER))
-    on_path = {*(along.instants[is_operation] // 2 - len(graph.calls)).tolist()}
-    for row, start, end in zip(*(column.tolist() for column in times), strict=True):
-        stream, operation = o.streams[int(o.stream[row])], o.labels[int(o.label[row])]
-        yield {
-            "path": name,
-            "device_id": if_known(stream.device), "stream_id": if_known(stream.stream_id),
-            "kind": OF_OPERATIONS[operation.kind], "name": operation.text,
-            "start_ns": start, "end_ns": end, "operation": row, "is_on_path": row in on_path,
-        }  # fmt: skip
-    elsewhere = np.flatnonzero(~is_operation & (along.until_ns > along.since_ns))
-    for place in elsewhere.tolist():
-        kind, text = parts[int(numbers[place])]
-        yield {
-            "path": name, "kind": kind, "name": text, "start_ns": int(along.since_ns[place]),
-            "end_ns": int(along.until_ns[place]), "is_on_path": True,
-        }  # fmt: skip
+    o, shown = graph.operations, {"before": before[1]}
+    if after is not None and after is not before:
+        shown["after"] = after[1]
+    for name, times in shown.items():
+        along, numbers, parts = in_step[name]
+        is_operation = np.isin(along.kinds, (DURATION, TRANSFER))
+        on_path = {*(along.instants[is_operation] // 2 - len(graph.calls)).tolist()}
+        for row, start, end in zip(*(column.tolist() for column in times), strict=True):
+            stream, operation = o.streams[int(o.stream[row])], o.labels[int(o.label[row])]
+            yield {
+                "path": name,
+                "device_id": if_known(stream.device), "stream_id": if_known(stream.stream_id),
+                "kind": OF_OPERATIONS[operation.kind], "name": operation.text,
+                "start_ns": start, "end_ns": end, "operation": row, "is_on_path": row in on_path,
+            }  # fmt: skip
+        is_shown = ~is_operation & (along.until_ns > along.since_ns) & (len(times[0]) > 0)
+        for place in np.flatnonzero(is_shown).tolist():
+            kind, text = parts[int(numbers[place])]
+            yield {
+                "path": name, "kind": kind, "name": text, "start_ns": int(along.since_ns[place]),
+                "end_ns": int(along.until_ns[place]), "is_on_path": True,
+            }  # fmt: skip

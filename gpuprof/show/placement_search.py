@@ -163,13 +163,13 @@ def _notes(proposal: Proposal, times: TimedProposal | None) -> Iterator[str]:
     if times is not None:
         least, _, most = EFFICIENCIES
         launches = [launch_s(part) * NS_PER_S / NS_PER_US for part in (most, least)]
-        link = times.machine.link
+        machine = times.machine
         yield (
             "Estimates rank placements; they do not predict times. Kernels run at"
             f" {least:.0%} to {most:.0%} of the GPU's peak (single precision, memory bandwidth) and"
             f" take at least {launches[0]:.1f} to {launches[1]:.1f} µs each; a"
-            f" copy takes {say_ns(link.latency_s * NS_PER_S)} plus its bytes at"
-            f" {say_rate(link.bytes_per_s)}."
+            f" copy takes {say_ns(machine.latency_s * NS_PER_S)} plus its bytes at"
+            f" {say_rate(machine.bytes_per_s)}."
         )
         yield _PUBLISHED_COPY
     yield (

@@ -9,13 +9,13 @@ from gpuprof.base.errors import UsageError
 from gpuprof.base.gpu_models import GpuModel
 from gpuprof.place.proposal import candidates
 from gpuprof.place.schedules import Search, fastest
-from gpuprof.place.simulate import LAUNCH_S, GpuLink, GpuMachine, machine
+from gpuprof.place.simulate import LAUNCH_S, GpuMachine, machine
 from gpuprof.place.step_graph import crossings_of
 
 # At half its peak a second for 1e9 operations, and for 1e9 bytes.
 SLOW = GpuModel("slow", 2e9, 2e9, 10**12)
-LINK = GpuLink("link", 0.5, 1e9)
-PAIR = GpuMachine((SLOW, SLOW), LINK)
+LINK = ("link", 0.5, 1e9)
+PAIR = GpuMachine((SLOW, SLOW), *LINK)
 SECOND = {"flops": 1e9}
 HALF = 1
 
@@ -78,7 +78,7 @@ class TestSimulated:
         search = Search(graph, PAIR)
         run = search.timed("", graph.place).runs[HALF]
         took = search.work.seconds(PAIR, 0.5)[:, 0]
-        copies = sum(LINK.seconds(t.bytes or 0) for t, _ in crossings_of(graph.sent, graph.place))
+        copies = sum(PAIR.copy_s(t.bytes or 0) for t, _ in crossings_of(graph.sent, graph.place))
 
         assert len([span for span in run.spans if span.src is None]) == len(graph.operations)
         assert took.max() - 1e-9 <= run.seconds <= took.sum() + copies + 1e-9
@@ -106,9 +106,9 @@ class TestProposed:
             op2={"bytes": 100, "role": "variable"},
         )
         both = fastest(
-            list(candidates(Search(graph, GpuMachine((small, small), LINK)), graph.place))
+            list(candidates(Search(graph, GpuMachine((small, small), *LINK)), graph.place))
         )
-        alone = fastest(list(candidates(Search(graph, GpuMachine((small,), LINK)), graph.place)))
+        alone = fastest(list(candidates(Search(graph, GpuMachine((small,), *LINK)), graph.place)))
 
         assert sorted(both.place[[0, 2]]) == [0, 1]
         assert alone is None
@@ -143,13 +143,13 @@ class TestMachine:
         assert machine(gpus, link).name == name
 
     def test_a_copy_through_the_host_takes_both_halves_over_pcie(self):
-        staged, half = machine("K80", "staged").link, machine("K80", "pcie3").link
+        staged, half = machine("K80", "staged"), machine("K80", "pcie3")
 
-        assert staged.seconds(0) == pytest.approx(3 * half.seconds(0))
+        assert staged.copy_s(0) == pytest.approx(3 * half.copy_s(0))
         assert staged.bytes_per_s == half.bytes_per_s / 2
 
     def test_a_link_in_numbers(self):
-        assert machine("K80", "4us,24GB/s").link.seconds(24_000) == pytest.approx(5e-6)
+        assert machine("K80", "4us,24GB/s").copy_s(24_000) == pytest.approx(5e-6)
 
     @pytest.mark.parametrize(
         ("gpus", "link", "message", "hint"),
