@@ -180,9 +180,13 @@ def _of_series(
         step = np.concatenate([step, np.arange(len(last))])
     order = np.lexsort((rows[0], rows[2], step))
     step, (start, end, device, stream, name) = step[order], (column[order] for column in rows)
-    pause_ns = _pauses(start - first[step], end - first[step], _numbered(step, device))
+    # How long nothing runs before each on its device within its step.
+    of_device, begun, ended = _numbered(step, device), start - first[step], end - first[step]
+    apart = of_device * (int(ended.max(initial=0)) + 1)
+    reached = np.concatenate([[0], np.maximum.accumulate(ended + apart)[:-1]]) - apart
+    pause_ns = np.maximum(begun - np.maximum(reached, 0), 0)
     # Which call of its name within its step each is.
-    name_in_step = _numbered(_numbered(step, device), name)
+    name_in_step = _numbered(of_device, name)
     by_name = np.argsort(name_in_step, kind="stable")
     call = np.empty(len(name_in_step), np.int64)
     call[by_name] = np.arange(len(name_in_step)) - np.searchsorted(
@@ -203,14 +207,6 @@ def _numbered(first: Int64s, second: Int64s) -> Int64s:
     pairs = first * (int(second.max(initial=0)) + 2) + second
     numbers: Int64s = np.unique(pairs, return_inverse=True)[1]
     return numbers
-
-
-def _pauses(start: Int64s, end: Int64s, group: Int64s) -> Int64s:
-    """How long nothing runs before each of some operations, by group and start; both begin at 0."""
-    apart = group * (int(end.max(initial=0)) + 1)
-    reached = np.maximum.accumulate(end + apart)
-    before = np.concatenate([[0], reached[:-1]]) - apart
-    return np.maximum(start - np.maximum(before, 0), 0)
 
 
 def _spread(values: Int64s, group: Int64s) -> Int64s:

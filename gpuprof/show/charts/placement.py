@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import product
 from typing import Final
 
 import pyarrow as pa
@@ -79,7 +80,14 @@ def arranged(nodes: Sequence[Row], edges: Sequence[Row]) -> Boxes:
     The device that copies most, or the first of two, is on the left, all others on the right.
     """
     is_coarse = len({_key(row, "src", is_coarse=False) for row in nodes}) > _MOST_LAYERS
-    cells = _cells(nodes, edges, is_coarse=is_coarse)
+    # Operations and fallbacks of each part: of the table, or of one that only copies name.
+    cells: dict[_Key, tuple[int | None, int]] = {}
+    for row in nodes:
+        key = _key(row, "src", is_coarse=is_coarse)
+        before = cells.get(key, (0, 0))[1]
+        cells[key] = row.get("operations"), before + (row["fallbacks"] or 0)
+    for edge, end in product(edges, ("src", "dst")):
+        cells.setdefault(_key(edge, end, is_coarse=is_coarse), (None, 0))
     devices = sorted({key[0] for key in cells if key[0]}, key=_by_number)
     columns = [[device] for device in devices]
     if devices[2:]:  # else a column each
@@ -112,19 +120,6 @@ def arranged(nodes: Sequence[Row], edges: Sequence[Row]) -> Boxes:
 def _key(row: Row, end: str, *, is_coarse: bool) -> _Key:
     layer = None if is_coarse else row[f"{end}_layer"]
     return row[f"{end}_device"], row[f"{end}_tower"], layer, bool(row[f"{end}_is_gradient"])
-
-
-def _cells(
-    nodes: Sequence[Row], edges: Sequence[Row], *, is_coarse: bool
-) -> dict[_Key, tuple[int | None, int]]:
-    """Operations and fallbacks of each part: of the table, or of one that only copies name."""
-    ends = (_key(edge, end, is_coarse=is_coarse) for edge in edges for end in ("src", "dst"))
-    cells: dict[_Key, tuple[int | None, int]] = {}
-    for row in nodes:
-        key = _key(row, "src", is_coarse=is_coarse)
-        before = cells.get(key, (0, 0))[1]
-        cells[key] = row.get("operations"), before + (row["fallbacks"] or 0)
-    return cells | {key: (None, 0) for key in ends if key not in cells}
 
 
 def _by_number(device: str) -> tuple[str, int, str]:

@@ -1,7 +1,7 @@
 """The page of a comparison: the verdict first, then charts, tables and provenance."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import groupby
 from typing import Final
@@ -57,31 +57,28 @@ _COMMAND: Final = "gpuprof compare FILES --format json"
 _COMMANDS: Final = {"kernels": "gpuprof compare FILES --kernels --format csv"}
 
 
-def _headline(verdict: str, labels: Sequence[str]) -> tuple[str, ...]:
-    """What came out, and then what it is made of, where the sentence has a part for each."""
-    text = clean(verdict)
-    # It begins with two of the labels, which may have any signs.
-    ends = sorted(text.find(name) + len(name) for name in map(clean, labels) if name in text)
-    match = _PARTS.search(text, max(ends[:2], default=0))
-    if match is None:
-        return (text,)
-    parts = text[match.end() :]
-    # The name of a kernel stays as it is.
-    return f"{text[: match.start()].rstrip('.')}.", capital(parts) if _WORD.match(parts) else parts
-
-
 def comparison_page(result: Comparison, *, has_full_names: bool = False) -> str:
     """A comparison as one HTML file, kernels with their short or their full names."""
     kernels = with_one_name(result.kernels, has_full_names=has_full_names)
     variants = result.variants.to_pylist()
     labels = [row["variant"] for row in variants]
+    # What came out, and then what it is made of, where the sentence has a part for each. It begins
+    # with two of the labels, which may have any signs.
+    text = clean(result.verdict)
+    ends = sorted(text.find(name) + len(name) for name in map(clean, labels) if name in text)
+    verdict: tuple[str, ...] = (text,)
+    if match := _PARTS.search(text, max(ends[:2], default=0)):
+        parts = text[match.end() :]
+        # The name of a kernel stays as it is.
+        further = capital(parts) if _WORD.match(parts) else parts
+        verdict = f"{text[: match.start()].rstrip('.')}.", further
     shown = figures(result)
     shown[1:1] = _side_by_side(result, has_full_names=has_full_names)
     return html(
         Document(
             title=f"{clean(', '.join(labels))} - gpuprof",
             heading=clean(f"Compared: {', '.join(labels)}; baseline {result.baseline}"),
-            verdict=_headline(result.verdict, labels),
+            verdict=verdict,
             figures=tuple(shown),
             tables=(
                 grid_table("overview", figures_grid(result, has_columns=True), "Variants"),
