@@ -7,7 +7,7 @@ is then alone on both sides by less, see `matched`.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -67,6 +67,7 @@ class Kernel(NamedTuple):
 
 
 Kernels = Mapping[Key, Kernel]
+_Of = TypeVar("_Of", str, Key)
 
 
 def matched(sides: Sequence[Sequence[Profile]]) -> list[list[Kernels]]:
@@ -86,12 +87,34 @@ def matched(sides: Sequence[Sequence[Profile]]) -> list[list[Kernels]]:
     odd = set().union(*names).difference(names[0].intersection(*names))
     if odd and all(names):
         plain = {name: plain_name(name) for name in odd}
-        kernels = _moved(
-            kernels, lambda k, kernel: (k._replace(name=plain.get(k.name, k.name)), kernel)
-        )
+        kernels = [
+            [
+                _together((k._replace(name=plain.get(k.name, k.name)), of) for k, of in its.items())
+                for its in of_side
+            ]
+            for of_side in kernels
+        ]
     for less in (_by_family, _by_name, lambda key: _by_name(_by_family(key))):
-        kernels = _matched_by(less, kernels)
+        lesser = shared_by(less, *(set().union(*of_side) for of_side in kernels))
+        kernels = [
+            [
+                _together(
+                    (new, kernel if new.name == key.name else kernel._replace(name=new.name))
+                    for key, kernel in its.items()
+                    for new in [lesser.get(key, key)]
+                )
+                for its in of_side
+            ]
+            for of_side in kernels
+        ]
     return kernels
+
+
+def shared_by(less: Callable[[_Of], _Of], first: set[_Of], second: set[_Of]) -> dict[_Of, _Of]:
+    """What is on one side alone, by less of it, where the other side has some of this alone."""
+    lesser = {of: less(of) for of in first ^ second}
+    shared = {lesser[of] for of in first - second} & {lesser[of] for of in second - first}
+    return {of: its for of, its in lesser.items() if its in shared}
 
 
 def _by_family(key: Key) -> Key:
@@ -100,30 +123,6 @@ def _by_family(key: Key) -> Key:
 
 def _by_name(key: Key) -> Key:
     return Key(key.name, None, None)
-
-
-def _matched_by(less: Callable[[Key], Key], sides: list[list[Kernels]]) -> list[list[Kernels]]:
-    """Kernels that only one side has under one key, where the other has some of this key alone."""
-    first, second = (set().union(*of_side) for of_side in sides)
-    lesser = {key: less(key) for key in first ^ second}
-    shared = {lesser[key] for key in first - second} & {lesser[key] for key in second - first}
-
-    def moved(key: Key, kernel: Kernel) -> tuple[Key, Kernel]:
-        if (new := lesser.get(key)) not in shared or new is None:
-            return key, kernel
-        return new, kernel if new.name == key.name else kernel._replace(name=new.name)
-
-    return _moved(sides, moved)
-
-
-def _moved(
-    sides: list[list[Kernels]], moved: Callable[[Key, Kernel], tuple[Key, Kernel]]
-) -> list[list[Kernels]]:
-    """The kernels of each recording under other keys."""
-    return [
-        [_together(moved(key, kernel) for key, kernel in kernels.items()) for kernels in of_side]
-        for of_side in sides
-    ]
 
 
 def _kernels_of(profile: Profile, *, is_shaped: bool) -> Kernels:

@@ -12,7 +12,7 @@ import numpy as np
 
 from gpuprof.base.kernel_names import family
 from gpuprof.comparisons.measure.compared_steps import ComparedSteps
-from gpuprof.comparisons.measure.matching import plain_name
+from gpuprof.comparisons.measure.matching import plain_name, shared_by
 from gpuprof.facts.copies import copy_rows
 from gpuprof.facts.numbers import columns_of
 from gpuprof.facts.step_times import typical_steps
@@ -233,9 +233,8 @@ def partners(base: StepOperations, candidate: StepOperations) -> Int64s:
         {of_side[number] for number in np.unique(side.name).tolist()}
         for side, of_side in zip(sides, plain, strict=True)
     )
-    alone = {name: family(name) for name in first ^ second}
-    shared = {alone[n] for n in first - second} & {alone[n] for n in second - first}
-    names = [[alone[n] if alone.get(n) in shared else n for n in of_side] for of_side in plain]
+    families = shared_by(family, first, second)
+    names = [[families.get(name, name) for name in of_side] for of_side in plain]
     for is_on_device, is_between in ((True, True), (True, False), (False, False)):
         unpaired = np.setdiff1d(np.arange(len(base.name)), partner), np.flatnonzero(partner < 0)
         keys = [
