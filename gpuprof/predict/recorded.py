@@ -381,32 +381,26 @@ def _places(profile: Profile, labels: list[Label]) -> Iterator[tuple[Sequence[Nu
         for name, *place in profile.columns("kernels", "name_id", *_PLACED):
             yield place, names.places.of(name)
     if profile.has("memcpys"):
-        yield _copies(profile, labels)
+        copies = copy_rows(profile)
+        context, stream = read_columns(profile, "memcpys", "context_id", "stream_id")
+        src, dst = (np.where(e == UNKNOWN, copies.device, e) for e in (copies.src, copies.dst))
+        label = np.empty(len(src), np.int64)
+        is_pageable = among(copies.src_memory, copies.src_memories, {"pageable"})
+        is_pageable |= among(copies.dst_memory, copies.dst_memories, {"pageable"})
+        alike = copies.kind, copies.is_staged, copies.is_peer, src, dst, is_pageable.astype(np.int8)
+        for rows in groups(*alike):
+            kind, staged, peer, of_src, of_dst, pageable = (int(c[rows[0]]) for c in alike)
+            is_staged, is_peer = staged == 1, peer == 1
+            name = movement(copies.kinds[kind] or UNNAMED, is_staged=is_staged, is_peer=is_peer)
+            text = f"{name} {'->'.join(_ENDS.get(end, str(end)) for end in (of_src, of_dst))}"
+            label[rows] = len(labels)
+            labels.append(Label(text, COPY, of_src, of_dst, is_peer, is_staged, pageable == 1))
+        place = [copies.start_ns, copies.end_ns, copies.process, copies.device, context, stream]
+        yield place, label
     for table in filter(profile.has, _NAMED):
         labels.append(Label(*_NAMED[table]))
         for place in profile.columns(table, *_PLACED):
             yield place, np.full(len(place[0]), len(labels) - 1)
-
-
-def _copies(profile: Profile, labels: list[Label]) -> tuple[Sequence[Numbers], Numbers]:
-    """The same of ``memcpys``."""
-    copies = copy_rows(profile)
-    context, stream = read_columns(profile, "memcpys", "context_id", "stream_id")
-    src, dst = (np.where(end == UNKNOWN, copies.device, end) for end in (copies.src, copies.dst))
-    label = np.empty(len(src), np.int64)
-    is_pageable = among(copies.src_memory, copies.src_memories, {"pageable"})
-    is_pageable |= among(copies.dst_memory, copies.dst_memories, {"pageable"})
-    alike = (copies.kind, copies.is_staged, copies.is_peer, src, dst, is_pageable.astype(np.int8))
-    for rows in groups(*alike):
-        kind, staged, peer, of_src, of_dst, pageable = (int(c[rows[0]]) for c in alike)
-        is_staged, is_peer = staged == 1, peer == 1
-        name = movement(copies.kinds[kind] or UNNAMED, is_staged=is_staged, is_peer=is_peer)
-        route = "->".join(_ENDS.get(end, str(end)) for end in (of_src, of_dst))
-        label[rows] = len(labels)
-        text = f"{name} {route}"
-        labels.append(Label(text, COPY, of_src, of_dst, is_peer, is_staged, pageable == 1))
-    place = copies.start_ns, copies.end_ns, copies.process, copies.device, context, stream
-    return place, label
 
 
 def _calls(profile: Profile) -> Calls:
