@@ -7,7 +7,7 @@ device with enough memory.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from itertools import product
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -134,41 +134,32 @@ class Search:
 
     def better(self, start: TimedPlacement) -> TimedPlacement:
         """The same with parts of the model moved to other GPUs as long as the step gets shorter."""
+        # Towers, then the gradients and layers of each, with what must run with them.
+        units = self.graph.units
+        members: dict[tuple[str, ...], set[int]] = defaultdict(set)
+        for unit, operation in zip(units.tolist(), self.graph.operations, strict=True):
+            scope, tower = operation.scope, operation.scope.partition("/")[0]
+            for key in ((tower,), (tower, operation.role), (scope, "layer")) if scope else ():
+                members[key].add(unit)
+        in_order = sorted(members, key=lambda key: (len(key), key))
+        parts = [np.flatnonzero(np.isin(units, [*members[key]])) for key in in_order]
         place, run = start.place, start.middle
         room = [gpu.memory_bytes for gpu in self.machine.gpus]
         trials_left = min(_TRIALS, _MOST_OPERATIONS // max(len(place), 1))
         has_improved = True
         while has_improved:
             has_improved = False
-            for members in self._parts():
-                for device in range(len(self.machine.gpus)):
-                    trial = place.copy()
-                    trial[members] = device
-                    if trials_left <= 0 or np.array_equal(trial, place):
-                        continue
-                    trials_left -= 1
-                    tried = self._run(trial, _MIDDLE)
-                    fits = all(n <= m for n, m in zip(tried.peak_bytes, room, strict=True))
-                    if fits and tried.seconds < run.seconds:
-                        place, run, has_improved = trial, tried, True
+            for part, device in product(parts, range(len(self.machine.gpus))):
+                trial = place.copy()
+                trial[part] = device
+                if trials_left <= 0 or np.array_equal(trial, place):
+                    continue
+                trials_left -= 1
+                tried = self._run(trial, _MIDDLE)
+                fits = all(n <= m for n, m in zip(tried.peak_bytes, room, strict=True))
+                if fits and tried.seconds < run.seconds:
+                    place, run, has_improved = trial, tried, True
         return start if place is start.place else self.timed(f"{start.name}, improved", place)
-
-    def _parts(self) -> Iterator[Int64s]:
-        """Towers, then the gradients and layers of each, with what must run with them."""
-        members: dict[tuple[str, ...], set[int]] = defaultdict(set)
-        for number, operation in enumerate(self.graph.operations):
-            tower = operation.scope.partition("/")[0]
-            unit = int(self.graph.units[number])
-            if operation.scope:
-                keys: tuple[tuple[str, ...], ...] = (
-                    (tower,),
-                    (tower, operation.role),
-                    (operation.scope, "layer"),
-                )
-                for key in keys:
-                    members[key].add(unit)
-        for key in sorted(members, key=lambda key: (len(key), key)):
-            yield np.flatnonzero(np.isin(self.graph.units, [*members[key]]))
 
 
 class _Placing:
