@@ -41,6 +41,7 @@ _PARANOID: Final = Path("/proc/sys/kernel/perf_event_paranoid")
 # Bits of CAP_SYS_ADMIN and CAP_PERFMON in linux/capability.h.
 _CAPABILITIES: Final = (1 << 21) | (1 << 38)
 _TOOLS: Final = ("nsys", "nvprof", "ncu")
+_CONTAINERS: Final = (("/.dockerenv", "Docker"), ("/run/.containerenv", "Podman"))
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,10 @@ def this_machine() -> Machine:
     restricted = found_in(r"^RmProfilingAdminOnly: (\d)", _PARAMETERS)
     capabilities = found_in(r"^CapEff:\s*([0-9a-f]+)", _STATUS)
     paranoid = found_in(r"\A(-?\d+)\s*\Z", _PARANOID)
+    container = os.environ.get("container")  # noqa: SIM112 - systemd-nspawn and LXC write it so
+    container = next((name for path, name in _CONTAINERS if Path(path).exists()), container)
+    if "KUBERNETES_SERVICE_HOST" in os.environ:
+        container = "Kubernetes"
     return Machine(
         system=f"{platform.system()} {platform.release()} {platform.machine()}",
         has_driver=has_driver(),
@@ -113,7 +118,7 @@ def this_machine() -> Machine:
         counters_for_admins=None if restricted is None else restricted != "0",
         is_admin=capabilities is not None and bool(int(capabilities, 16) & _CAPABILITIES),
         perf_event_paranoid=None if paranoid is None else int(paranoid),
-        container=_container(),
+        container=container,
         variables={n: os.environ[n] for n in (VISIBLE, *INJECTIONS) if n in os.environ},
         free_bytes={f: shutil.disk_usage(f).free for f in (str(Path.cwd()), tempfile.gettempdir())},
         obstacles={n: None if e is None else e.message for n, e in obstacles.items()},
@@ -133,15 +138,6 @@ def links(table: str) -> dict[tuple[int, int], str]:
         for peer, way in enumerate(row)
         if way != "X"
     }
-
-
-def _container() -> str | None:
-    if "KUBERNETES_SERVICE_HOST" in os.environ:
-        return "Kubernetes"
-    for path, name in (("/.dockerenv", "Docker"), ("/run/.containerenv", "Podman")):
-        if Path(path).exists():
-            return name
-    return os.environ.get("container")  # noqa: SIM112 - systemd-nspawn and LXC write it so
 
 
 State = Literal["ok", "limited", "problem"]

@@ -267,19 +267,14 @@ def _on_one_route(o: Operations, route: str | None) -> Flags:
     if route is None:
         return o.where(lambda label: label.is_peer)
     if "->" in route:
-        src, dst = (_end(part.strip()) for part in route.split("->", 1))
+        ends = [end.strip() for end in route.split("->", 1)]
+        if wrong := [end for end in ends if end != "host" and not end.isdigit()]:
+            msg = f"{wrong[0]} is neither a device number nor host"
+            raise UsageError(msg, "Write a route as link[host->0]=pcie5.")
+        src, dst = (HOST if end == "host" else int(end) for end in ends)
         return o.where(lambda of: (of.kind, of.src, of.dst) == (COPY, src, dst))
     kind = route or "no kind"
     return o.where(lambda of: of.kind == COPY and of.text.split(" ")[0].startswith(kind))
-
-
-def _end(text: str) -> int:
-    if text == "host":
-        return HOST
-    if not text.isdigit():
-        msg = f"{text} is neither a device number nor host"
-        raise UsageError(msg, "Write a route as link[host->0]=pcie5.")
-    return int(text)
 
 
 def calls_of(graph: Graph, chosen: Flags) -> Flags:

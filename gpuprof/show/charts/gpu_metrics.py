@@ -1,6 +1,5 @@
 """How much of its peak each part of a GPU is used when, by samples."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
@@ -29,11 +28,12 @@ def picture(results: Results) -> Picture:
     rows = table.to_pylist()
     by_key = groupby(rows, key=itemgetter("device_id", "metric"))
     shares = {key: [row["share"] for row in of_metric] for key, of_metric in by_key}
-    used = {m for (_, m), of in shares.items() if any((s or 0) >= _LEAST_SHARE for s in of)}
+    sampled = {key: [s for s in of_metric if s is not None] for key, of_metric in shares.items()}
+    used = {m for (_, m), of_metric in sampled.items() if max(of_metric, default=0) >= _LEAST_SHARE}
     shares = {key: of_metric for key, of_metric in shares.items() if key[1] in used}
     if not shares:
         return Picture("", table.slice(0, 0), [])
-    means = {key: _mean(slices) for key, slices in shares.items()}
+    means = {key: sum(sampled[key]) / max(len(sampled[key]), 1) for key in shares}
     (device, metric), mean = max(means.items(), key=itemgetter(1))
     finding = f"{clean(metric)} of {device_name(device)} is at {say_share(mean)} of its peak"
     busy: dict[int | None, float] = {}
@@ -66,12 +66,6 @@ def picture(results: Results) -> Picture:
     ]
     panels[-1] = replace(panels[-1], labels=(f"{SINCE_ORIGIN}\n{note}".strip(), ""))
     return Picture(finding, table, panels)
-
-
-def _mean(shares: Sequence[float | None]) -> float:
-    """The mean of the slices that were sampled; 0 where none was."""
-    sampled = [share for share in shares if share is not None]
-    return sum(sampled) / max(len(sampled), 1)
 
 
 CHART: Final = Chart(
