@@ -1,7 +1,7 @@
 """A placement as the scopes to write in a script, and as a document."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -101,9 +101,19 @@ def document(graph: StepGraph, place: Int64s) -> dict[str, Any]:
     """
     copies = graph.copies(place)
     devices: dict[str, Counter[int]] = defaultdict(Counter)
+    homes: dict[str, set[int]] = defaultdict(set)
+    moved: set[str] = set()
     for number, operation in enumerate(graph.operations):
-        if operation.role == FORWARD and operation.scope and _works(graph, number):
-            devices[operation.scope][int(place[number])] += 1
+        if operation.role == VARIABLE or not _works(graph, number):
+            continue
+        device = int(place[number])
+        if operation.role == FORWARD and operation.scope:
+            devices[operation.scope][device] += 1
+        prefixes = [*accumulate(operation.name.split("/"), "{}/{}".format)]
+        for prefix in prefixes:
+            homes[prefix].add(device)
+        moved.update(prefixes if device != graph.place[number] else ())
+    above = {prefix: prefix.rpartition("/")[0] for prefix in sorted(moved)}
     return {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -113,24 +123,10 @@ def document(graph: StepGraph, place: Int64s) -> dict[str, Any]:
             scope: graph.devices[count.most_common(1)[0][0]]
             for scope, count in sorted(devices.items())
         },
-        "scopes": dict(_prefixes(graph, place)),
+        # The shortest prefixes whose operations all go to one device.
+        "scopes": {
+            prefix: graph.devices[min(homes[prefix])]
+            for prefix, shorter in above.items()
+            if len(homes[prefix]) == 1 and (not shorter or len(homes[shorter]) > 1)
+        },
     }
-
-
-def _prefixes(graph: StepGraph, place: Int64s) -> Iterator[tuple[str, str]]:
-    """The shortest prefixes of names whose operations all go to one device."""
-    homes: dict[str, set[int]] = defaultdict(set)
-    moved: set[str] = set()
-    for number, operation in enumerate(graph.operations):
-        if operation.role == VARIABLE or not _works(graph, number):
-            continue
-        words = operation.name.split("/")
-        for depth in range(1, len(words) + 1):
-            prefix = "/".join(words[:depth])
-            homes[prefix].add(int(place[number]))
-            if place[number] != graph.place[number]:
-                moved.add(prefix)
-    for prefix in sorted(moved):
-        above = prefix.rpartition("/")[0]
-        if len(homes[prefix]) == 1 and (not above or len(homes[above]) > 1):
-            yield prefix, graph.devices[next(iter(homes[prefix]))]

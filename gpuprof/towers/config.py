@@ -8,7 +8,7 @@ import tomllib
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from gpuprof.base.errors import InputError, UsageError
 
@@ -47,16 +47,11 @@ def read_config(path: str | Path) -> TowersConfig:
     if not isinstance(table, dict):
         msg = f"{path} has no table [{_TABLE}]"
         raise UsageError(msg, f"[{_TABLE}]\nn_gpus = 2")
-    return _config(path, table)
-
-
-def _config(path: str | Path, table: dict[str, Any]) -> TowersConfig:
     keys = [field.name for field in fields(TowersConfig)]
-    for key in table:
-        if key not in keys:
-            near = get_close_matches(key, keys, n=1, cutoff=0)
-            msg = f"{path}: [{_TABLE}] has no key {key}"
-            raise UsageError(msg, f"Did you mean {near[0]}?")
+    if unknown := [key for key in table if key not in keys]:
+        near = get_close_matches(unknown[0], keys, n=1, cutoff=0)
+        msg = f"{path}: [{_TABLE}] has no key {unknown[0]}"
+        raise UsageError(msg, f"Did you mean {near[0]}?")
     devices = table.get("devices", [])
     if not isinstance(devices, list) or not all(isinstance(name, str) for name in devices):
         msg = f"{path}: devices must be a list of names"
