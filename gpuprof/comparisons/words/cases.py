@@ -285,7 +285,19 @@ def causes(cases: Sequence[Case]) -> str:
     """What the kernels did, then what makes each difference: one clause where all agree."""
     real = [case for case in cases if _has_cause(case)]
     are_cause = any(_by_size(case.parts)[0] == COMPUTE for case in real)
-    kernels = _kernels(cases, are_cause=are_cause)
+    times = {c.label: Sides(c.base["kernel_ns"], c.candidate["kernel_ns"]) for c in cases}
+    growths = {label: _growth(of_case) for label, of_case in times.items()}
+    changes = []
+    for label, growth in growths.items():
+        text = f"{'shrinks' if growth < 0 else 'grows'} by {say_growth(growth)}"
+        if growth >= MANYFOLD:
+            text = f"is {1 + growth:,.1f} times the baseline's"
+        if not all(times[label]) and any(times[label]):
+            text = "drops to 0" if times[label].baseline_ns else "rises from 0"
+        changes.append(text if len(cases) == 1 else f"{text} in {label}")
+    kernels, most = f"Kernel time {listed(changes)}", max(map(abs, growths.values()))
+    if most <= SAME_WITHIN and not are_cause:
+        kernels = f"Kernel time is the same within {say_share(most)}"
     if not real:
         return f"{kernels}, and no difference is large enough to name a cause."
     causes = {_cause_text(case) for case in real}
@@ -294,26 +306,6 @@ def causes(cases: Sequence[Case]) -> str:
         return f"{kernels}, and {causes.pop()}: {listed(amounts)}."
     clauses = [_cause(case, _sizes(real)) for case in real]
     return f"{kernels}{', and' if len(clauses) == 1 else ';'} {'; '.join(clauses)}."
-
-
-def _kernels(cases: Sequence[Case], *, are_cause: bool) -> str:
-    """``Kernel time is the same within 0.4 %``, or what it does in each case."""
-    times = {c.label: Sides(c.base["kernel_ns"], c.candidate["kernel_ns"]) for c in cases}
-    most = max(abs(_growth(kernels)) for kernels in times.values())
-    if most <= SAME_WITHIN and not are_cause:
-        return f"Kernel time is the same within {say_share(most)}"
-    changes = {}
-    for label, kernels in times.items():
-        growth = _growth(kernels)
-        change = f"{'shrinks' if growth < 0 else 'grows'} by {say_growth(growth)}"
-        if growth >= MANYFOLD:
-            change = f"is {1 + growth:,.1f} times the baseline's"
-        if not all(kernels) and any(kernels):
-            change = "drops to 0" if kernels.baseline_ns else "rises from 0"
-        changes[label] = change
-    if len(cases) == 1:
-        return f"Kernel time {changes[cases[0].label]}"
-    return f"Kernel time {listed([f'{text} in {label}' for label, text in changes.items()])}"
 
 
 def _sizes(cases: Sequence[Case]) -> Callable[[int], str]:
