@@ -159,34 +159,29 @@ def of_epoch(case: Case) -> str:
 
 
 def noise(cases: Sequence[Case]) -> str:
-    """``; with one run each, noise cannot be judged``; empty where all variants have repeats."""
+    """``; with one run each, noise cannot be judged``; empty where all variants have repeats.
+
+    Of one run each whose steps are timed, such as ``; median step of one run each: 2.5 to 2.6 ms
+    against 2.4 ms; other runs may differ``.
+    """
     unknown = [case for case in cases if case.outcome.certainty == UNKNOWN]
     if not unknown:
         return ""
     single = [case.label for case in unknown if case.candidate.get("runs", 1) == 1]
     if not single:
         return "; with one run of the baseline, noise cannot be judged"
-    if len(single) == len(cases) and cases[0].base.get("runs", 1) == 1:
-        return _of_steps(unknown) or "; with one run each, noise cannot be judged"
-    return f"; with one run of {listed(single)}, noise cannot be judged"
-
-
-def _of_steps(cases: Sequence[Case]) -> str:
-    """``; median step of one run each: 2.5 to 2.6 ms against 2.4 ms; other runs may differ``.
-
-    Nothing where steps are not timed.
-    """
-    if any(case.outcome.baseline_steps is None for case in cases):
-        return ""
-    counts = [cases[0].outcome.baseline_steps, *(case.outcome.candidate_steps for case in cases)]
-    few = min(filter(None, counts), default=0)
-    if any(case.outcome.certainty_of_steps is None for case in cases):
-        steps = counted(few, "step", "steps")
-        runs = f"one run of {steps}" if few < LEAST_STEPS else "one run each"
+    if len(single) < len(cases) or cases[0].base.get("runs", 1) > 1:
+        return f"; with one run of {listed(single)}, noise cannot be judged"
+    outcomes = [case.outcome for case in unknown]
+    are_timed = all(outcome.baseline_steps is not None for outcome in outcomes)
+    if not are_timed or any(outcome.certainty_of_steps is None for outcome in outcomes):
+        counts = [outcomes[0].baseline_steps, *(outcome.candidate_steps for outcome in outcomes)]
+        few = min(filter(None, counts), default=0)
+        is_few = are_timed and few < LEAST_STEPS
+        runs = f"one run of {counted(few, 'step', 'steps')}" if is_few else "one run each"
         return f"; with {runs}, noise cannot be judged"
-    first = cases[0].outcome
-    ends = [(first.baseline_low_ns, first.baseline_high_ns)]
-    ends += [(c.outcome.candidate_low_ns, c.outcome.candidate_high_ns) for c in cases]
+    ends = [(outcomes[0].baseline_low_ns, outcomes[0].baseline_high_ns)]
+    ends += [(outcome.candidate_low_ns, outcome.candidate_high_ns) for outcome in outcomes]
     spreads = []
     for low, high in (map(say_ns, of_side) for of_side in ends):
         # The unit stands once, and one figure where both are written alike.
