@@ -42,7 +42,7 @@ def labelled(
         UsageError: One recording is given twice as a repeat of itself, or a section is of none.
         TypeError: A recording is neither a path nor a profile, with or without a label.
     """
-    sources = [cell for named in _named(recordings) for cell in _cells(*named)]
+    sources = _named(recordings)
     chosen = sections or {}
     known = {"", *(name for label, path in sources for name in (label, str(path)))}
     if unknown := [name for name in chosen if name not in known]:
@@ -65,7 +65,7 @@ def labelled(
 
 
 def _named(recordings: Iterable[Recording]) -> list[_Named]:
-    """Each recording with its label; None where it has none."""
+    """Each recording with its label, None where it has none; a sweep's cells with theirs."""
     is_one = isinstance(recordings, (Profile, Mapping)) or is_path(recordings)
     if is_one or not isinstance(recordings, Iterable):
         msg = f"recordings must be a list, not {type(recordings).__name__}"
@@ -73,28 +73,25 @@ def _named(recordings: Iterable[Recording]) -> list[_Named]:
     named: list[_Named] = []
     for recording in recordings:
         match recording if isinstance(recording, tuple) else ("", recording):
-            case (str() as label, part) if isinstance(part, Profile) or is_path(part):
-                named.append((label if isinstance(recording, tuple) else None, part))
+            case (str() as text, source) if isinstance(source, Profile) or is_path(source):
+                label = text if isinstance(recording, tuple) else None
             case _:
                 kinds = "a path, a Profile or (label, path or Profile)"
                 msg = f"a recording must be {kinds}, not {type(recording).__name__}"
                 raise TypeError(msg)
+        if isinstance(source, Profile) or not is_sweep(Path(source)):
+            named.append((label, source))
+            continue
+        cells = cells_of(Path(source))
+        if not cells:
+            msg = f"no run of the sweep {source} succeeded"
+            raise EmptyRecordingError(msg, "Its results.csv gives the reasons.")
+        if label is not None:
+            msg = f"one label, {label}, is given to a sweep of {len(cells)} cells"
+            hint = f"Label a single cell: --label {label}={next(iter(cells.values()))}"
+            raise UsageError(msg, hint)
+        named += cells.items()
     return named
-
-
-def _cells(label: str | None, source: _Unlabelled) -> list[_Named]:
-    """A recording with its label, or the cells of a sweep with theirs."""
-    if isinstance(source, Profile) or not is_sweep(Path(source)):
-        return [(label, source)]
-    cells = cells_of(Path(source))
-    if not cells:
-        msg = f"no run of the sweep {source} succeeded"
-        raise EmptyRecordingError(msg, "Its results.csv gives the reasons.")
-    if label is not None:
-        msg = f"one label, {label}, is given to a sweep of {len(cells)} cells"
-        hint = f"Label a single cell: --label {label}={next(iter(cells.values()))}"
-        raise UsageError(msg, hint)
-    return [*cells.items()]
 
 
 def runs_of(path: AnyPath, reader: str | None = None, section: str | int | None = None) -> Runs:
