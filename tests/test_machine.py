@@ -1,8 +1,11 @@
-"""A second thread does its tasks in order, each once, and ends with them."""
+"""A second thread does its tasks in order, each once, and ends with them; cores are shared."""
 
 import threading
 
-from gpuprof.base.machine import SecondThread
+import pytest
+
+from gpuprof.base import machine
+from gpuprof.base.machine import SecondThread, in_turn
 
 
 def test_tasks_are_done_in_their_order_and_urgent_ones_first():
@@ -51,3 +54,13 @@ def test_without_tasks_there_is_nothing_to_wait_for():
     second.finish(is_all=True)
 
     assert threading.active_count() == before
+
+
+@pytest.mark.parametrize(("cores", "is_own"), [(1, True), (2, False)])
+def test_a_single_core_works_on_the_thread_of_the_caller(monkeypatch, cores, is_own):
+    monkeypatch.setattr(machine, "core_count", lambda: cores)
+    monkeypatch.delenv(machine.PROCESSES, raising=False)
+
+    threads = {*in_turn(lambda _: threading.current_thread(), range(3))}
+
+    assert (threads == {threading.current_thread()}) == is_own

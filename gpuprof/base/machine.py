@@ -129,13 +129,15 @@ def in_turn(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterato
     """The result for each item, in their order; only a few are waiting at a time.
 
     Args:
-        work: Called on other threads.
+        work: Called on other threads, or where there is one core on the caller's.
         items: Taken on the caller's thread.
 
     Raises:
         Exception: What ``work`` or ``items`` raise.
     """
-    threads = thread_count(_MOST_THREADS)
+    if (threads := thread_count(_MOST_THREADS)) == 1:  # another one would only wait for this one
+        yield from map(work, items)
+        return
     pool, waiting = ThreadPoolExecutor(threads), deque[Future[_Result]]()
     try:
         for item in items:
