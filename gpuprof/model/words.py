@@ -53,8 +53,8 @@ class Values(NamedTuple):
         pairs = zip(listed, self.is_null.tolist(), strict=True)
         return [None if is_null else value for value, is_null in pairs]
 
-    def take(self, rows: npt.NDArray[Any]) -> "Values":
-        """Some of the rows: flags, or their places."""
+    def take(self, rows: npt.NDArray[Any] | slice) -> "Values":
+        """Some of the rows: flags, their places, or those that follow one another."""
         is_null = None if self.is_null is None else self.is_null[rows]
         return Values(self.numbers[rows], is_null, self.words)
 

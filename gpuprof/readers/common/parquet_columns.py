@@ -6,17 +6,20 @@ The file keeps, for each group of rows, the first and the last start.
 import errno
 import io
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from gpuprof.base.errors import CorruptFileError, GpuprofError
 from gpuprof.base.machine import in_turn
 from gpuprof.model.arrow_values import values
 from gpuprof.model.borders import DAMAGE
-from gpuprof.model.spilling import KeptColumns, Kinds
+from gpuprof.model.schema import numpy_dtype
+from gpuprof.model.spilling import InMemory, KeptColumns, Kinds, Packed
 from gpuprof.model.table import Window
 from gpuprof.model.words import Values
 from gpuprof.readers.inputs import Stamp, changed, stamp
@@ -27,8 +30,12 @@ if TYPE_CHECKING:
 _BATCH_ROWS: Final = 262_144
 # Of a group that is decoded at once.
 _MOST_ROWS: Final = 1 << 20
-# To keep the columns of a larger table takes more time than to decode what each query needs.
+# Of a larger table, wide columns take more room than decoding them again takes time.
 _MOST_KEPT: Final = 1 << 20
+_NARROW_BITS: Final = 8
+# Nearly every question asks for names.
+_NAME_ID: Final = "name_id"
+_NAME_BITS: Final = 16
 _TIME: Final = "start_ns"
 _TIMES: Final = (_TIME, "end_ns")
 # What the error says where another program replaces or writes the file.
@@ -142,11 +149,19 @@ class ParquetFile(NamedTuple):
     columns: pa.Schema
 
 
+class _Groups(NamedTuple):
+    """Groups of rows that are decoded together: their file, their numbers there, their rows."""
+
+    file: ParquetFile
+    numbers: list[int]
+    rows: int
+
+
 class ParquetColumns:
     """The columns of a table in Parquet files.
 
-    Those of a large table are not kept in memory: each question decodes them again, in batches of
-    rows. Those of another one are kept, unless a question needs a window of time alone.
+    They are decoded once and kept, unless a question needs a window of time alone. Of a large table
+    only narrow ones are: each question decodes the others again, in batches of rows.
 
     Args:
         files: Those of its rows, one after another.
@@ -170,7 +185,8 @@ class ParquetColumns:
             its = [f.columns.field(name).type for f in files if name in f.columns.names]
             self._kinds[name] = max(its, key=lambda t: t.bit_width if pa.types.is_integer(t) else 0)
         rows = self.rows_known()
-        self._kept = KeptColumns(kinds, self._all, lambda: rows) if rows <= _MOST_KEPT else None
+        kept = {n: kind for n, kind in kinds.items() if rows <= _MOST_KEPT or self._is_narrow(n)}
+        self._kept = KeptColumns(kept, self._all, lambda: rows)
 
     def rows_known(self) -> int:
         """How many rows it has, as its files say."""
@@ -178,27 +194,40 @@ class ParquetColumns:
 
     def expect(self, names: Collection[str]) -> None:
         """Note columns that are read together with the first that is needed, if they are kept."""
-        if self._kept is not None:
-            self._kept.expect(names)
+        self._kept.expect(names)
 
     def release(self, but: Collection[str]) -> None:
         """Let go of all columns but some, if any are kept."""
-        if self._kept is not None:
-            self._kept.release(but)
+        self._kept.release(but)
 
     def pieces(self, names: Sequence[str], window: Window | None = None) -> Iterator[list[Values]]:
         """Columns in pieces, of the groups of rows that may lie in a window.
 
         Integers are as narrow as their file has them.
         """
-        if self._kept is not None and window is None:
-            yield from self._kept.pieces(names)
-            return
-        for batch in self._batches(names, window):
-            yield [*map(values, batch.columns)]
+        kept = [name for name in names if window is None and name in self._kept.kinds]
+        others = [name for name in names if name not in kept]
+        sources = [self._kept.pieces(kept)] if kept else []
+        if others:
+            batches = self._batches(others, window)
+            sources.append([*map(values, batch.columns)] for batch in batches)
+        for piece in _side_by_side(sources):
+            columns = dict(zip([*kept, *others], piece, strict=True))
+            yield [columns[name] for name in names]
 
-    def _all(self, kinds: Kinds) -> dict[str, pa.ChunkedArray]:
+    def _is_narrow(self, name: str) -> bool:
+        """Whether a column is of narrow integers, and has no nulls in any file."""
+        kind, files = self._kinds[name], [file.columns for file in self._files]
+        if any(name not in of.names or of.field(name).nullable for of in files):
+            return False
+        most_bits = _NAME_BITS if name == _NAME_ID else _NARROW_BITS
+        is_narrow: bool = pa.types.is_signed_integer(kind) and kind.bit_width <= most_bits
+        return is_narrow
+
+    def _all(self, kinds: Kinds) -> Mapping[str, InMemory]:
         """Columns of all rows, in the pieces in which they are decoded."""
+        if (rows := self.rows_known()) > _MOST_KEPT:
+            return self._narrow(kinds, rows)
         pieces, columns = [*self._batches([*kinds])], {}
         for name in kinds:
             kind = self._kinds[name]
@@ -207,6 +236,18 @@ class ParquetColumns:
             columns[name] = pa.chunked_array(parts, kind)
         return columns
 
+    def _narrow(self, names: Collection[str], rows: int) -> dict[str, Packed]:
+        """Columns of narrow integers."""
+        # In one piece each: what decodes them leaves no gaps between pieces.
+        columns = {name: np.empty(rows, numpy_dtype(self._kinds[name])) for name in names}
+        low = 0
+        for batch in self._batches([*columns]):
+            for name, of_all in columns.items():
+                room = of_all[low : low + len(batch)]
+                room[:] = values(batch[name]).numbers[: len(room)]
+            low += len(batch)
+        return {name: Packed([of_all[:low]]) for name, of_all in columns.items()}
+
     def _batches(
         self, names: Sequence[str], window: Window | None = None
     ) -> Iterator[pa.RecordBatch]:
@@ -214,27 +255,33 @@ class ParquetColumns:
 
         Those of a large group are decoded when they are asked for.
         """
-        groups = (
-            (file, file.metadata.row_group(group), group)
-            for file in self._files
-            for group in range(file.metadata.num_row_groups)
-        )
-        chosen = (
-            (file, about, n) for file, about, n in groups if self._may_hold(file, about, window)
-        )
 
-        def decoded(place: tuple[ParquetFile, Any, int]) -> Iterable[pa.RecordBatch]:
-            file, about, group = place
-            batches = self._decoded(names, file, group)
-            return batches if about.num_rows > _MOST_ROWS else [*batches]
+        def decoded(place: _Groups) -> Iterable[pa.RecordBatch]:
+            batches = self._decoded(names, place)
+            return batches if place.rows > _MOST_ROWS else [*batches]
 
         try:
-            for batches in in_turn(decoded, chosen):
+            for batches in in_turn(decoded, self._chosen(window)):
                 yield from batches
         except Exception as error:
             if isinstance(error, GpuprofError) or (fault := self._failure(error)) is None:
                 raise
             raise fault from error
+
+    def _chosen(self, window: Window | None) -> Iterator[_Groups]:
+        """The groups of rows that may lie in a window, those of few rows together."""
+        for file in self._files:
+            some = _Groups(file, [], 0)
+            for number in range(file.metadata.num_row_groups):
+                group = file.metadata.row_group(number)
+                if not self._may_hold(file, group, window):
+                    continue
+                if some.rows and some.rows + group.num_rows > _BATCH_ROWS:
+                    yield some
+                    some = _Groups(file, [], 0)
+                some = _Groups(file, [*some.numbers, number], some.rows + group.num_rows)
+            if some.numbers:
+                yield some
 
     def _may_hold(self, file: ParquetFile, group: Any, window: Window | None) -> bool:
         if window is None or _TIME not in file.columns.names:
@@ -243,13 +290,12 @@ class ParquetColumns:
         times = group.column(file.metadata.schema.names.index(_TIME)).statistics
         return times is None or not times.has_min_max or (times.min < most and least <= times.max)
 
-    def _decoded(
-        self, names: Sequence[str], file: ParquetFile, group: int
-    ) -> Iterator[pa.RecordBatch]:
+    def _decoded(self, names: Sequence[str], place: _Groups) -> Iterator[pa.RecordBatch]:
+        file = place.file
         there = [name for name in names if name in file.columns.names]
         texts = [name for name in self._texts if name in there]
         reader = opened(file.part.again(), texts, file.metadata)
-        for batch in reader.iter_batches(_BATCH_ROWS, [group], there, use_threads=False):
+        for batch in reader.iter_batches(_BATCH_ROWS, place.numbers, there, use_threads=False):
             columns = {name: batch.column(name) for name in there}
             if self._shift_ns and not {*_TIMES}.isdisjoint(there):
                 import pyarrow.compute as pc  # noqa: PLC0415 - 25 ms that few files need
@@ -261,3 +307,15 @@ class ParquetColumns:
                 columns[n] if n in columns else pa.nulls(len(batch), self._kinds[n]) for n in names
             ]
             yield pa.RecordBatch.from_arrays(arrays, [*names])
+
+
+def _side_by_side(sources: Sequence[Iterator[list[Values]]]) -> Iterator[list[Values]]:
+    """Columns of the same rows, of which each source gives some, in pieces of its own."""
+    pieces = [next(source, []) for source in sources]
+    while all(pieces):
+        rows = [len(piece[0].numbers) for piece in pieces]
+        few = min(rows)
+        yield [of if len(of.numbers) == few else of.take(slice(few)) for of in chain(*pieces)]
+        for place, source in enumerate(sources):
+            rest = [of.take(slice(few, None)) for of in pieces[place]] if rows[place] > few else []
+            pieces[place] = rest or next(source, [])

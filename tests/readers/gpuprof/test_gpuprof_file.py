@@ -438,8 +438,22 @@ def test_a_table_that_is_not_large_is_decoded_once(tmp_path, monkeypatch, most_k
 
     assert sums == [[{"busy": ROWS_OF_TWO_GROUPS, "sizes": 0}]] * 2
     assert starts.tolist() == [*range(ROWS_OF_TWO_GROUPS)]
-    assert queries == (2 if is_kept else 4)
-    assert len(decoded) == queries + (0 if is_kept else 2)
+    assert queries == (1 if is_kept else 2)
+    assert len(decoded) == queries + (0 if is_kept else 1)
+
+
+def test_narrow_columns_of_a_large_table_are_decoded_once(tmp_path, monkeypatch):
+    rows = [{"start_ns": n, "end_ns": n + 1, "device_id": n % 3} for n in range(10)]
+    path, decoded = written(tmp_path, trace(memsets=rows)), []
+    monkeypatch.setattr(parquet_columns, "_MOST_KEPT", 1)
+    monkeypatch.setattr(parquet_columns, "_BATCH_ROWS", 4)
+    profile, opened = read_profile(path), parquet_columns.opened
+    monkeypatch.setattr(parquet_columns, "opened", lambda *a: decoded.append(a) or opened(*a))
+    parts = [[*profile.columns("memsets", "device_id", "start_ns")] for _ in range(2)]
+
+    device, start = (np.concatenate(column) for column in zip(*parts[1], strict=True))
+    assert (device.tolist(), start.tolist()) == ([n % 3 for n in range(10)], [*range(10)])
+    assert len(decoded) == 3  # the devices once, the starts twice
 
 
 def test_how_many_rows_a_table_has_is_known_before_they_are_read(tmp_path):
