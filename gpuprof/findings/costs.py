@@ -35,6 +35,8 @@ from gpuprof.predict.replay import replay
 
 # Less of a step is not worth a sentence.
 LEAST_SHARE: Final = 0.01
+# Causes that the calls of all ranks together divide otherwise than one recording does.
+DIVIDED_ANEW: Final = ("collective_waiting", "collective_transfer")
 # Copies of pageable memory are what copies are about if they are this much of them.
 _MOST: Final = 0.5
 # A recording that is set-up by so much says so first.
@@ -250,7 +252,7 @@ def findings_of_scopes(profile: Profile) -> Mapping[Scope, Sequence[Finding]]:
     ]
     exchanges.sort(key=lambda finding: -finding.cost_ns)
     return {
-        scope: _with_families(_with_exchanges(scope, of_scope, exchanges))
+        scope: _with_families(_with_words(_with_exchanges(scope, of_scope, exchanges)))
         for scope, of_scope in costs.items()
     }
 
@@ -270,6 +272,7 @@ def _joined(of_scope: Sequence[Finding]) -> list[Finding]:
             )
     staged, waits = by_cause.get("staged_copies"), by_cause.get("waits_for_device")
     if staged is not None and waits is not None:
+        staged = staged.told()
         # Devices wait for the halves that the others copy.
         by_cause["staged_copies"] = staged._replace(
             cost_ns=staged.cost_ns + waits.cost_ns,
@@ -288,7 +291,7 @@ def _joined(of_scope: Sequence[Finding]) -> list[Finding]:
             phrase=of_all if has_others else pageable.phrase,
             cost_ns=copies.cost_ns,
             win_ns=copies.win_ns,
-            where=copies.where,
+            where=copies.told().where,
             instants=copies.instants,
         )
         del by_cause["exposed_host_copies"]
@@ -298,6 +301,21 @@ def _joined(of_scope: Sequence[Finding]) -> list[Finding]:
         rest_ns = max(late.cost_ns - small.cost_ns, 0)
         by_cause["host_late"] = late._replace(cost_ns=rest_ns, win_ns=min(late.win_ns, rest_ns))
     return [*by_cause.values()]
+
+
+def _with_words(of_scope: Sequence[Finding]) -> list[Finding]:
+    """The findings of a scope, with all their words those that are worth a sentence.
+
+    A job of many files divides the sum of some anew, and takes the words of the costliest.
+    """
+    divided = [finding for finding in of_scope if finding.cause in DIVIDED_ANEW]
+    costliest = max(divided, key=lambda finding: finding.cost_ns, default=None)
+    sum_ns = sum(finding.cost_ns for finding in divided)
+    costs_ns = [sum_ns if finding is costliest else finding.cost_ns for finding in of_scope]
+    return [
+        finding.told() if finding.share(cost_ns) >= LEAST_SHARE else finding._replace(further=None)
+        for finding, cost_ns in zip(of_scope, costs_ns, strict=True)
+    ]
 
 
 def _with_families(findings: Sequence[Finding]) -> list[Finding]:
@@ -382,16 +400,17 @@ def _with_exchanges(
                 win_ns=min(pauses.win_ns, rest_ns),
                 instants=difference(pauses.instants, at_once),
             )
-            device = f"device {exchange.scope.device.device_id}"
+            device, told = f"device {exchange.scope.device.device_id}", exchange.told()
             prior = by_cause.get(exchange.cause)
-            by_cause[exchange.cause] = exchange._replace(
+            by_cause[exchange.cause] = told._replace(
                 scope=pause.scope,
-                phrase=f"is idle while {device} {exchange.phrase}",
+                phrase=f"is idle while {device} {told.phrase}",
                 cost_ns=cost_ns,
                 win_ns=cost_ns,
                 instants=at_once,
             )
             if prior is not None:
+                prior = prior.told()
                 by_cause[exchange.cause] = prior._replace(
                     phrase=f"{prior.phrase}, with pauses of {say_ns(cost_ns)} while {device} does",
                     cost_ns=prior.cost_ns + cost_ns,

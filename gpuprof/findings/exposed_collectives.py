@@ -1,6 +1,7 @@
 """What a device waits in collectives, for other ranks or for data, and which ranks are late."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache, partial
 from typing import Any, Final
 
 import numpy as np
@@ -85,7 +86,16 @@ def _finding(
     cause: str, scope: Scope, exposed: Intervals, words: tuple[str, str, str, str]
 ) -> Finding:
     cost_ns, (phrase, means, suggestion, where) = scope.per_step(exposed), words
-    table, names = "collective_waits", _NAMES.get(cause)
+    return Finding(
+        *(cause, scope, phrase, cost_ns, cost_ns, means, suggestion, "collective_waits", where),
+        _NAMES.get(cause),
+        instants=exposed,
+        further=cache(partial(_with_launch, scope, exposed, phrase, where)),
+    )
+
+
+def _with_launch(scope: Scope, exposed: Intervals, phrase: str, where: str) -> dict[str, str]:
+    """The words of a finding with the part of the program that launched most of it."""
     recorded, part, share = scope.profile.unrestricted, "", ""
     if not not_sought(scope.profile) and recorded.has("nvtx_ranges", "api_calls"):
         kernels = collective_parts(recorded).kernels
@@ -93,11 +103,7 @@ def _finding(
         cost = intersection(exposed, union(scope.start_ns, scope.end_ns))
         times_ns = covered_within(cost, kernels.start_ns[rows], kernels.end_ns[rows])
         part, share = launched_in(scope, len(activities(recorded).copies) + rows, times_ns)
-    return Finding(
-        *(cause, scope, phrase + share, cost_ns, cost_ns, means, suggestion, table, where or part),
-        names,
-        instants=exposed,
-    )
+    return {"phrase": phrase + share, "where": where or part}
 
 
 def words_of_waiting(last: LastRank | None) -> tuple[str, str]:

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final
+from functools import cache, partial
+from typing import Any, Final
 
 import numpy as np
 
@@ -102,8 +103,13 @@ def of_copies(scope: Scope) -> Iterator[Finding]:
     for cause, routes in waits.items():
         exposed = together([*routes.values()])
         if cost_ns := scope.per_step(exposed):
-            finding = _of_kind(scope, cause, routes, _needless(scope, exposed, cost_ns), cost_ns)
-            yield finding._replace(instants=exposed)
+            phrase, suggestion = _CAUSES[cause]
+            costs = (cost_ns, cost_ns, hiding(min(cost_ns, scope.compute_ns), scope))
+            yield Finding(
+                *(cause, scope, phrase, *costs, suggestion, "peer_matrix"),
+                instants=exposed,
+                further=cache(partial(_in_words, scope, cause, routes, cost_ns)),
+            )
 
 
 def exposed_by_route(scope: Scope) -> dict[Route, Intervals]:
@@ -116,13 +122,11 @@ def exposed_by_route(scope: Scope) -> dict[Route, Intervals]:
     }
 
 
-def _of_kind(
-    scope: Scope,
-    cause: str,
-    routes: Mapping[Route, Intervals],
-    needless: Avoidable | None,
-    cost_ns: int,
-) -> Finding:
+def _in_words(
+    scope: Scope, cause: str, routes: Mapping[Route, Intervals], cost_ns: int
+) -> dict[str, Any]:
+    """Which copies a device waits for, what launched them, and what to do in place of them."""
+    needless = _needless(scope, together([*routes.values()]), cost_ns)
     costs = {route: scope.per_step(exposed) for route, exposed in routes.items()}
     route, (phrase, suggestion) = max(costs, key=lambda route: costs[route]), _CAUSES[cause]
     ends, speed = f"{end_name(route.src)} to {end_name(route.dst)}", ""
@@ -147,19 +151,14 @@ def _of_kind(
     rows = transfers_by_route(scope.profile.unrestricted)
     # From a single copy nothing follows for others.
     is_single = not scope.has_steps and sum(len(rows[route]) for route in routes) == 1
-    return Finding(
-        cause,
-        scope,
-        f"{phrase} ({'most ' * (len(routes) > 1)}{ends}{speed}{share}"
+    return {
+        "phrase": f"{phrase} ({'most ' * (len(routes) > 1)}{ends}{speed}{share}"
         f"{', one copy' if is_single else ''})",
-        cost_ns,
-        cost_ns,
-        hiding(min(cost_ns, scope.compute_ns), scope),
-        suggestion,
-        "peer_matrix" if needless is None else needless.table,
-        f"{ends}, {origin}" if origin else ends,
-        names,
-    )
+        "suggestion": suggestion,
+        "table": "peer_matrix" if needless is None else needless.table,
+        "where": f"{ends}, {origin}" if origin else ends,
+        "names": names,
+    }
 
 
 def hiding(won_ns: int, scope: Scope) -> str:

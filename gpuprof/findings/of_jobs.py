@@ -16,7 +16,7 @@ from gpuprof.facts.collective_parts import RANKS, collective_parts
 from gpuprof.facts.hosts import DeviceNames, names_of
 from gpuprof.facts.last_ranks import LastRank, last_ranks
 from gpuprof.findings.causes import WITHOUT_COST, family_of
-from gpuprof.findings.costs import NO_CHANGE, costs_of_devices
+from gpuprof.findings.costs import DIVIDED_ANEW, NO_CHANGE, costs_of_devices
 from gpuprof.findings.exposed_collectives import LITTLE, words_of_transfer, words_of_waiting
 from gpuprof.findings.scope import Measured, measured, usual_of
 from gpuprof.findings.whole_recording import EQUAL_WORK, unequal, words_of_unequal
@@ -27,7 +27,7 @@ from gpuprof.model.profile import Profile, once_per_profile
 _MOST_NAMED: Final = 3
 # Devices that pay so many times the median are named.
 _MUCH_MORE: Final = 1.1
-_WAITING, _TRANSFER = "collective_waiting", "collective_transfer"
+_WAITING, _TRANSFER = DIVIDED_ANEW
 _NO_REPLAY: Final = {
     "predicted_win_ns": None,
     "family_predicted_win_ns": None,
@@ -89,7 +89,7 @@ def _with_waiting(job: Profile, rows: Sequence[Row]) -> Iterator[Row]:
     exposed: dict[Place, Row] = {}
     for row in sorted(rows, key=lambda row: -row["cost_ns"]):
         place = row["device_id"], row["phase"]
-        if row["cause"] not in (_WAITING, _TRANSFER) or place not in waiting:
+        if row["cause"] not in DIVIDED_ANEW or place not in waiting:
             yield row
             continue
         # What a file alone takes for either is their sum.

@@ -1,11 +1,11 @@
 """The steps of each device over which costs are measured, its phases' or its span, and costs."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -149,6 +149,8 @@ class Finding(NamedTuple):
             where there are steps; None where that is not known.
         of_family_ns: What its family costs a step in this scope, can win of it at most, and wins
             in a replay, None where there is none.
+        further: Makes those of these fields that take long to tell, for where they are said; None
+            where they are told.
     """
 
     cause: str
@@ -169,6 +171,11 @@ class Finding(NamedTuple):
     instants: Intervals = NOTHING
     seen_ns: tuple[int, int] | None = None
     of_family_ns: tuple[int, int, int | None] = (0, 0, None)
+    further: Callable[[], Mapping[str, Any]] | None = None
+
+    def told(self) -> "Finding":
+        """The same in all its words."""
+        return self if self.further is None else self._replace(**self.further(), further=None)
 
     def share(self, ns: int) -> float:
         """A time as a share of the step; 0 of steps without length."""

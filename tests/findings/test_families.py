@@ -10,7 +10,9 @@ from ranks.joint import job_report, of_rank
 
 from gpuprof.analyses.reports import report
 from gpuprof.findings.causes import CAUSES, by_family, family_of
+from gpuprof.findings.costs import costs_of_devices
 from gpuprof.findings.findings import findings
+from gpuprof.model.schema import NVTX_RANGES
 from gpuprof.show import Page, renderer_named
 from gpuprof.show.notebook import report_summary, summary_html, summary_text
 from gpuprof.show.overview import findings_lines
@@ -47,6 +49,45 @@ def test_a_collective_cut_in_two_causes_ranks_by_what_both_can_win():
     assert parts[1].startswith("Device 0 may wait in collectives for other ranks")
     assert second.startswith("2. Device 0 converts the layout of tensors")
     assert none == ()
+
+
+@pytest.mark.parametrize(("copied_us", "where"), [(9, None), (10, "host to device 0")])
+def test_of_copies_that_cost_less_than_a_sentence_only_the_time_is_told(copied_us, where):
+    end = 500 + copied_us
+    copying = ((0, 500), kernel()), ((500, end), HTOD), ((end, 1000), kernel())
+    [row] = costs_of_devices(launched_ahead(*copying, step_us=1000)).to_pylist()
+
+    assert (row["cost_ns"], row["where"]) == (copied_us * US, where)
+
+
+@pytest.mark.parametrize(
+    ("moving_us", "waiting_us", "places"),
+    [
+        pytest.param(6, 5, ["reduce", None], id="more-of-it-moves"),
+        pytest.param(5, 6, [None, "reduce"], id="more-of-it-waits"),
+        pytest.param(4, 5, [None, None], id="too-little"),
+        pytest.param(11, 12, ["reduce", "reduce"], id="each-is-enough"),
+    ],
+)
+def test_collectives_tell_their_place_where_both_parts_together_cost_enough(
+    moving_us, waiting_us, places
+):
+    """A job of many files divides their sum anew, and takes the words of the costlier part."""
+    reduced = (
+        lambda n: (500, 500 + moving_us + (waiting_us if n % 4 else 0)),
+        REDUCE | {"stream_id": 9},
+    )
+    profile = launched_ahead(((0, 500), kernel()), reduced, ((900, 1000), kernel()), step_us=1000)
+    marks = profile.table("nvtx_ranges").to_pylist()
+    around = [
+        mark | {"start_ns": mark["start_ns"] + US, "end_ns": mark["start_ns"] + US + 200}
+        for mark in marks
+    ]
+    ranges = NVTX_RANGES.table([*marks, *(mark | {"text": "reduce"} for mark in around)])
+    costs = costs_of_devices(profile.with_table("nvtx_ranges", ranges)).to_pylist()
+    where = {row["cause"]: row["where"] for row in costs}
+
+    assert [where["collective_transfer"], where["collective_waiting"]] == places
 
 
 def test_copies_that_run_at_once_cost_that_time_once():
