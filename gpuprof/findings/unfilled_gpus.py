@@ -23,6 +23,7 @@ from gpuprof.base.units import counted, say_share
 from gpuprof.facts.activity_sums import trace_sums
 from gpuprof.facts.metric_samples import METRIC_READS, mean_of
 from gpuprof.facts.needless_copies import not_sought
+from gpuprof.facts.numbers import columns_of, groups, rows_named
 from gpuprof.facts.timeline import COMPUTE, busy_by_device
 from gpuprof.findings.scope import Finding, Scope
 from gpuprof.model.intervals import NOTHING, Intervals, difference, intersection, together, union
@@ -97,10 +98,13 @@ def _of_launches(scope: Scope) -> Iterator[Finding]:
     profile = scope.profile.unrestricted
     if not profile.has("kernels", "devices") or not_sought(profile):
         return
+    # What a step usually pays is at most twice the mean.
+    least_ns = max(_LEAST_REWRITTEN * scope.step_ns, 1)
+    if 2 * _longest(profile).get(scope.device.number, 0) < least_ns * len(scope.start_ns):
+        return
     kernels = _badly_launched(profile)
     alone = _alone(profile).get(scope.device.device_id, {})
     costs = {name: scope.per_step(intersection(t, scope.device.span)) for name, t in alone.items()}
-    least_ns = max(_LEAST_REWRITTEN * scope.step_ns, 1)
     costly = sorted((n for n in costs if costs[n] >= least_ns), key=lambda name: -costs[name])
     for cause in ("low_occupancy", "small_grids"):
         worth = {name: kernels[name][1] for name in costly if kernels[name][0] == cause}
@@ -155,19 +159,38 @@ def _few_warps(launch: Row) -> str:
 
 
 @once_per_recording
-def _badly_launched(profile: Profile) -> dict[str, tuple[str, Row, int]]:
-    """The kernels that have few warps, or few blocks, for nearly all of their time.
+def _longest(profile: Profile) -> Mapping[int, int]:
+    """How long the kernel of one name takes, in ns, that takes longest on each device."""
+    columns = ("start_ns", "end_ns", "device_id")
+    parts = rows_named(profile, "kernels", [*_long_enough(profile)], *columns)
+    start, end, device, name = columns_of(parts, len(columns) + 1)
+    longest: dict[int, int] = {}
+    for rows in groups(device, name):
+        number, took_ns = int(device[rows[0]]), int((end - start)[rows].sum())
+        longest[number] = max(longest.get(number, 0), took_ns)
+    return longest
 
-    Of each why, the launch that takes most of its time, and all its time in ns.
-    """
+
+@once_per_recording
+def _long_enough(profile: Profile) -> dict[str, int]:
+    """The time of the kernels of each name whose launches are looked at, in ns."""
     columns = ("activity_kind", "name", "calls", "total_ns")
     sums = zip(*(profile.once(trace_sums)[name].to_pylist() for name in columns), strict=True)
-    total_of = {
+    return {
         name: total_ns
         for kind, name, calls, total_ns in sums
         if kind == "kernel" and total_ns >= _LEAST_NS * calls
         if not (is_communication(name) or _TUNED.search(name))
     }
+
+
+@once_per_recording
+def _badly_launched(profile: Profile) -> dict[str, tuple[str, Row, int]]:
+    """The kernels that have few warps, or few blocks, for nearly all of their time.
+
+    Of each why, the launch that takes most of its time, and all its time in ns.
+    """
+    total_of = _long_enough(profile)
     of_name: dict[str, list[Row]] = {}
     # Mostly few are left, and their sizes are all that is looked at.
     for row in kernel_occupancy.occupancy_rows(profile, total_of) if total_of else ():
