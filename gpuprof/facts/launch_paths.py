@@ -9,8 +9,9 @@ PyTorch's backward pass, it is the operation that the program called, or the nod
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Final, NamedTuple
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
 
 import numpy as np
 
@@ -35,35 +36,55 @@ _MOST: Final = 0.5
 Path = tuple[str, ...]
 
 
-class LaunchPaths(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class LaunchPaths:
     """Copies and kernels of a recording, and what launched them.
 
     Args:
         kernels: Places of the kernels that are meant among all: of communication, or all.
         path: Place of the path of each copy, then of each of these kernels, among the paths;
             `NO_RANGE` for none.
-        paths: The paths, each after the one around it.
-        around: Place of the path around each; `NO_RANGE` for none.
-        kinds: What the last part of each is: range, module or operation.
+        around: Place of the path around each path, which comes before it; `NO_RANGE` for none.
+        last: The last part of each path, an index into ``labels``.
+        labels: Text and kind of parts: range, module or operation.
     """
 
     kernels: Int64s
     path: Int64s
-    paths: tuple[Path, ...]
     around: Int64s
-    kinds: tuple[str, ...]
+    last: Int64s
+    labels: tuple[Label, ...]
+
+    @cached_property
+    def paths(self) -> list[Path]:
+        """All paths."""
+        paths = list[Path]()
+        for around, last in zip(self.around.tolist(), self.last.tolist(), strict=True):
+            paths.append((*(paths[around] if around != NO_RANGE else ()), self.labels[last][0]))
+        return paths
+
+    @property
+    def kinds(self) -> list[str]:
+        """What the last part of each path is."""
+        return [self.labels[last][-1] for last in self.last.tolist()]
 
     def most_of(self, path: Int64s, weights: Int64s) -> tuple[Path, float]:
         """The innermost path that has most of some weights, and its share; empty and 0 for none."""
-        sums, around = np.zeros(len(self.paths) + 1, np.int64), np.append(self.around, NO_RANGE)
+        sums, around = np.zeros(len(self.around) + 1, np.int64), np.append(self.around, NO_RANGE)
         total = int(weights.sum())
         # What a part launches is launched in all around it; no path is the last one.
         while len(path) and path.max() != NO_RANGE:
             np.add.at(sums, path, weights)
             path = around[path]
         # Parts with most of it are in one another, the innermost one last.
-        most = np.flatnonzero(sums[:-1] > _MOST * total)
-        return (self.paths[most[-1]], float(sums[most[-1]] / total)) if len(most) else ((), 0.0)
+        most = np.flatnonzero(sums[:-1] > _MOST * total).tolist()
+        if not most:
+            return (), 0.0
+        parts, place = list[str](), most[-1]
+        while place != NO_RANGE:
+            parts.insert(0, self.labels[self.last[place]][0])
+            place = int(around[place])
+        return (*parts,), float(sums[most[-1]] / total)
 
 
 @once_per_recording
@@ -149,40 +170,35 @@ def _paths(profile: Profile, parts: Ranges, is_meant: Callable[[str], bool]) -> 
     is_chosen = np.zeros(len(work), bool)
     is_chosen[place] = True
     launched = all_launches.take(np.flatnonzero(is_chosen[all_launches.order]))
-    numbers = dict[tuple[int, Label], int]()
-    of_part = _numbered(parts, numbers)
+    of_part, around, last = _numbered(parts)
     path_of_launch = np.append(of_part, NO_RANGE)[holding(parts, launched)]
-    operations = ranges_of(profile)
+    operations, labels = ranges_of(profile), parts.labels
     is_operation = [_is_operation(text, kind) for text, _, kind in operations.labels]
     operations = operations.labelled(is_operation)
     if len(operations) and (path_of_launch == NO_RANGE).any():
-        of_label = np.array(
-            [
-                numbers.setdefault(
-                    (NO_RANGE, (OF_ONE_CALL.sub("", text), "", OPERATION)), len(numbers)
-                )
-                for text, _, _ in operations.labels
-            ]
-        )
+        numbers = dict[str, int]()
+        texts = (OF_ONE_CALL.sub("", text) for text, _, _ in operations.labels)
+        of_label = np.array([numbers.setdefault(text, len(numbers)) for text in texts])
+        of_label += len(around)
+        around = np.append(around, np.full(len(numbers), NO_RANGE))
+        last = np.append(last, len(labels) + np.arange(len(numbers)))
+        labels = (*labels, *((text, "", OPERATION) for text in numbers))
         outermost = holding(operations, launched, is_outermost=True)
         of_operation = np.append(of_label[operations.label], NO_RANGE)[outermost]
         path_of_launch = np.where(path_of_launch == NO_RANGE, of_operation, path_of_launch)
     path = np.full(len(place), NO_RANGE)
     path[np.searchsorted(place, launched.order)] = path_of_launch
-    paths = list[Path]()
-    for around, (text, _, _) in numbers:
-        paths.append((*(paths[around] if around != NO_RANGE else ()), text))
-    return LaunchPaths(
-        kernels,
-        path,
-        tuple(paths),
-        np.array([around for around, _ in numbers], np.int64),
-        tuple(k for _, (_, _, k) in numbers),
-    )
+    return LaunchPaths(kernels, path, around, last, labels)
 
 
-def _numbered(parts: Ranges, numbers: dict[tuple[int, Label], int]) -> Int64s:
-    """The path of each range; new ones are added to the path around and the label of each."""
+def _numbered(parts: Ranges) -> tuple[Int64s, Int64s, Int64s]:
+    """The path of each range; and of each path the one around it, and the label of its last part.
+
+    Paths are numbered level by level: those around others come before them.
+    """
+    # Some labels are alike, as those that differed in what is * now.
+    first = {label: number for number, label in reversed([*enumerate(parts.labels)])}
+    one_of_alike = np.array([first[label] for label in parts.labels], np.int64)
     path, lanes = np.full(len(parts), NO_RANGE), [*parts.lanes.values()]
     # One thread after another: the range around another began last before it, one level above.
     rows = np.concatenate([np.empty(0, np.int64), *lanes])
@@ -192,16 +208,15 @@ def _numbered(parts: Ranges, numbers: dict[tuple[int, Label], int]) -> Int64s:
         ended = np.searchsorted(np.sort(parts.end_ns[of]), parts.start_ns[of], side="right")
         depths.append(np.maximum(np.arange(len(of)) - ended, 0))
     depth = np.concatenate(depths)
-    above = rows[:0]
+    above, count, number_of_labels = rows[:0], 0, len(parts.labels)
+    all_codes = [above]
     for level in range(int(depth.max(initial=-1)) + 1):
         here = np.flatnonzero(depth == level)
         outer = np.append(NO_RANGE, path[rows[above]])[np.searchsorted(above, here)]
-        code = (outer + 1) * len(parts.labels) + parts.label[rows[here]]
+        code = (outer + 1) * number_of_labels + one_of_alike[parts.label[rows[here]]]
         codes, member = different_codes(code)
-        of_code = [
-            numbers.setdefault((around - 1, parts.labels[label]), len(numbers))
-            for around, label in (divmod(code, len(parts.labels)) for code in codes.tolist())
-        ]
-        path[rows[here]] = np.array(of_code)[member]
-        above = here
-    return path
+        path[rows[here]] = count + member
+        all_codes.append(codes)
+        above, count = here, count + len(codes)
+    around, last = np.divmod(np.concatenate(all_codes), max(number_of_labels, 1))
+    return path, around - 1, last
