@@ -230,15 +230,15 @@ def _waits_for_launches(scope: Scope) -> Int64s:
 
     Where the host waits for a result before it launches more, launching is not what takes long.
     """
-    long_pauses = scope.device.pauses
-    if scope.profile.unrestricted.has("api_calls"):
+    long_pauses, steps = scope.device.pauses, (scope.start_ns, scope.end_ns)
+    other_ns = covered_within(long_pauses, *steps)
+    if other_ns.any() and scope.profile.unrestricted.has("api_calls"):
         pauses = pauses_of(scope.profile)
         is_here = pauses.device == scope.device.number
         is_bound = _is_launch_bound(scope.profile) & is_here
         is_left = places_in(pauses.start_ns[is_bound], long_pauses.start) == NOT_FOUND
-        long_pauses = Intervals(long_pauses.start[is_left], long_pauses.end[is_left])
-    steps = scope.start_ns, scope.end_ns
-    other_ns = covered_within(long_pauses, *steps)
+        others = Intervals(long_pauses.start[is_left], long_pauses.end[is_left])
+        other_ns = covered_within(others, *steps)
     other_ns += covered_within(short_waits(scope.profile)[scope.device.device_id].gaps, *steps)
     return scope.device.idle_ns(*steps) - other_ns
 

@@ -165,7 +165,7 @@ def _of_recording(profile: Profile) -> list[tuple[int, Finding]]:
     for finding in of_recording(profile, scopes(profile)):
         place = finding.scope.phase, finding.scope.device.number
         of_devices.setdefault(place, []).append(finding)
-    of_all = [f for alike in of_devices.values() for f in _with_families(alike)]
+    of_all = [f for alike in of_devices.values() for f in _with_families(_with_words(alike))]
     lacking = {finding.cause for finding in of_all}
     # From a single copy nothing follows, unless a kernel ran.
     is_copy = len(activities(profile.unrestricted)) == 1 and not any(

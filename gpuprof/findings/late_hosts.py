@@ -16,7 +16,7 @@ from gpuprof.facts.numbers import Numbers
 from gpuprof.facts.pause_causes import NEAR_NS, WORTH_READING, Pieces, pieces_of, pieces_on
 from gpuprof.facts.pauses import SHORT_WAIT_READS, pauses_of, short_waits
 from gpuprof.facts.python_functions import function_around, is_of_program
-from gpuprof.facts.timeline import SHORT_NS
+from gpuprof.facts.timeline import SHORT_NS, timeline_of
 from gpuprof.findings.exposed_copies import migration_pauses
 from gpuprof.findings.scope import Finding, Scope, scopes
 from gpuprof.findings.set_up import SET_UP_READS, is_loading, set_up_of
@@ -185,9 +185,12 @@ def of_scope(scope: Scope) -> Iterator[Finding]:
     if not is_known:
         yield _idle(scope, longer(pauses, SHORT_NS))
         return
-    pieces = pieces_of(scope.profile)
     gaps = intersection(short_waits(scope.profile)[scope.device.device_id].gaps, pauses)
     steps = intersection(pauses, union(scope.start_ns, scope.end_ns))
+    recorded = timeline_of(scope.profile.unrestricted, scope.device.device_id)
+    if not len(gaps) and not len(intersection(recorded.pauses, steps)):
+        return  # to know what the host did in others takes long
+    pieces = pieces_of(scope.profile)
     for cause, rows, lengths, of_pauses in _by_cause(scope, pieces, steps):
         if not len(rows) and not len(gaps):
             continue  # no call that waits

@@ -233,7 +233,8 @@ def launched_in(scope: Scope, place: Int64s, cost_ns: Int64s) -> tuple[str, str]
 def scopes(profile: Profile) -> tuple[Scope, ...]:
     """The devices with the steps of each of their phases; a device without steps as a whole."""
     recorded = profile.unrestricted
-    if recorded.has("kernels", "memcpys", "api_calls"):
+    # Of others it is computed for who asks: mostly no pause is looked into.
+    if recorded.is_large and recorded.has("kernels", "memcpys", "api_calls"):
         # What all findings ask for, on two threads, each with about half of the work.
         ranges = (ranges_of,) if recorded.has("nvtx_ranges") else ()
         ahead = (timelines, part_times, transfer_times, avoidable, *ranges, transfers)

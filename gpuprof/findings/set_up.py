@@ -118,21 +118,27 @@ def _idle_in_set_up(
         return
     calls = f", {say_ns(first_calls.length)} in first collectives" if len(first_calls) else ""
     longest_ns = int((set_up.end - set_up.start).max())
-    where, share = _largest(profile, device, set_up)
-    place = f", {say_share(share)} of it in {where or 'no call that was recorded'}" if share else ""
     once = f", {say_ns(longest_ns)} of it at once" if len(set_up) > 1 else ""
+    phrase = f"is idle while the program sets up{calls}{once}"
+
+    def further() -> dict[str, str]:
+        """Where the host is for most of it."""
+        where, share = _largest(profile, device, set_up)
+        place = f", {say_share(share)} of it in {where or 'no call that was recorded'}"
+        return {"phrase": phrase + place, "table": "pauses", "where": where} if share else {}
+
     is_little = has_steps or set_up.length < _MOST * device.span.length
     yield Finding(
         "setup",
         span_of(profile, device),
-        f"is idle while the program sets up{calls}{once}{place}",
+        phrase,
         set_up.length,
         set_up.length,
         "less set-up",
         _RUN_LONGER if is_little else _RECORD_MORE,
-        "pauses" if share else "gaps",
-        where,
+        "gaps",
         instants=set_up,
+        further=further,
     )
 
 
@@ -279,7 +285,7 @@ def _is_start(device: DeviceTimeline, pauses: Intervals) -> npt.NDArray[np.bool_
 
 def _is_once(profile: Profile, device: DeviceTimeline, pauses: Intervals) -> npt.NDArray[np.bool_]:
     """Whether the host was in calls that are made once for most of each pause, or loaded code."""
-    if not profile.unrestricted.has("api_calls"):
+    if not len(pauses) or not profile.unrestricted.has("api_calls"):
         return np.zeros(len(pauses), bool)
     stretches, here = pieces_of(profile).stretches, pieces_on(profile, device.number)
 
