@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.base import machine
+from gpuprof.model.pairs import changes
 from gpuprof.model.profile import Profile
 from gpuprof.model.words import narrowed
 from gpuprof.native import arrays
@@ -156,8 +157,10 @@ def square_sums(values: Durations, group: Durations, groups: int) -> list[int]:
     for at in range(0, len(values), _PIECE):
         piece, place = values[at : at + _PIECE].astype(np.int64), group[at : at + _PIECE]
         high, low = piece >> low_bits, piece & ((1 << low_bits) - 1)
+        # Mostly the values of a group follow one another.
+        runs = changes(place)
         for of_parts, product in zip(sums, (high * high, 2 * high * low, low * low), strict=True):
-            np.add.at(of_parts, place, product)
+            np.add.at(of_parts, place[runs], np.add.reduceat(product, runs))
     return [
         (of_high << 2 * low_bits) + (mixed << low_bits) + of_low
         for of_high, mixed, of_low in sums.T.tolist()
