@@ -323,7 +323,10 @@ def recorded_calls(profile: Profile) -> str:
     for number in distinct(process).tolist():
         # Of flags, NumPy takes their places first and then the rows in a third of the time.
         ids = different(correlation[np.flatnonzero((process == number) & (correlation > 0))])
-        if len(ids) >= _LEAST_CALLS and median(np.diff(ids)) >= most_apart:
+        apart = np.diff(ids)
+        # Mostly so few are far apart that the median is not looked for.
+        is_likely = 2 * np.count_nonzero(apart >= most_apart) >= len(apart)
+        if len(ids) >= _LEAST_CALLS and is_likely and median(apart) >= most_apart:
             numbered += int(ids[-1] - ids[0] + 1)
     return f"{len(start):,} of {numbered:,} numbered calls of CUDA" if numbered else ""
 
@@ -349,9 +352,9 @@ def _without_kernels(profile: Profile) -> tuple[int, int]:
         calls = calls[np.flatnonzero(start[calls] >= launched.min(initial=_NEVER))]
         is_left = places_in(launched, start[calls]) != NOT_FOUND
         # A call of the runtime and that of the driver in it have one number.
-        ids = correlation[calls]
-        if is_left.all():
-            of += len(different(ids))
+        ids, left = correlation[calls], np.count_nonzero(is_left)
+        if is_left[:left].all() and (left == len(calls) or not is_sampled):
+            of += len(different(ids[:left]))  # only the end left none
             continue
         by_id = np.argsort(ids, kind="stable")
         first = first_of(by_id, ids)
