@@ -80,7 +80,11 @@ def analysis_named(name: str) -> Analysis:
 
     Raises:
         UsageError: There is none.
+        TypeError: It is no text.
     """
+    if not isinstance(name, str):
+        msg = f"a table name must be text, not {type(name).__name__}"
+        raise TypeError(msg)
     if name not in _MODULES:
         msg = f"there is no table {name}"
         raise UsageError(msg, one_of("Tables", name, [*_MODULES]))

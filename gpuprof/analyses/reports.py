@@ -66,7 +66,10 @@ def report(profile: Profile, names: Sequence[str] | None = None) -> Report:
         GpuprofError: The recording is damaged, or there is no such analysis.
         TypeError: A name is not a string.
     """
-    chosen = [*map(analysis_named, ANALYSES if names is None else _checked_names(names))]
+    if isinstance(names, str):
+        msg = f'table names must be a list, as in ["{names}"]'
+        raise TypeError(msg)
+    chosen = [*map(analysis_named, ANALYSES if names is None else names)]
     missing = {analysis.name: analysis.missing(profile) for analysis in chosen}
     runnable = [analysis for analysis in chosen if not missing[analysis.name]]
     by_file = [a for a in runnable if profile.job is not None and a.of_files is not None]
@@ -97,8 +100,11 @@ def report(profile: Profile, names: Sequence[str] | None = None) -> Report:
     called = _device_names(profile, chosen)
     if called.names_of_files:
         # Sentences say what devices are called in their own files; those of a job name ranks.
-        named = {a.name: tables[a.name] for a in of_recording}
-        tables |= {n: t if t is None else _named(t, called) for n, t in named.items()}
+        tables |= {
+            a.name: _named(answer, called)
+            for a in of_recording
+            if (answer := tables[a.name]) is not None
+        }
     # Notes on a job name its devices already.
     notes = [*map(called.in_text, notes)] if profile.job is None else notes + _accuracies(runnable)
     return Report(profile.origin, tables, tuple(dict.fromkeys(notes)), called)
@@ -151,17 +157,6 @@ def _unread(profile: Profile) -> Reads:
         return {}
     is_small = 0 < profile.loaded(name).rows_known() <= _FEW_ROWS
     return {name: frozenset(schema.LAUNCH_COLUMNS)} if is_small else {}
-
-
-def _checked_names(names: Sequence[str]) -> Sequence[str]:
-    if isinstance(names, str):
-        msg = f'table names must be a list, as in ["{names}"]'
-        raise TypeError(msg)
-    for name in names:
-        if not isinstance(name, str):
-            msg = f"a table name must be text, not {type(name).__name__}"
-            raise TypeError(msg)
-    return names
 
 
 def _not_sought(profile: Profile) -> str:
