@@ -222,7 +222,10 @@ def _no_kernels(profile: Profile, device: DeviceTimeline) -> Finding:
             f"record again: {counted(launched, 'launch', 'launches')} of kernels left no record of"
             " what ran (see the profiler's messages)"
         )
-    phrase = f"ran no kernel: the recording has {' and '.join(counts)} only"
+    # Where records are missing, kernels may well have run.
+    may_have_run = launched or recorded.origin.warnings
+    of_kernels = "has no records of kernels" if may_have_run else "ran no kernel"
+    phrase = f"{of_kernels}: the recording has {' and '.join(counts)} only"
     copies = transfer_rows(recorded)
     routes = [(sums_of(copies, rows), rows[0]) for rows in groups(copies.src, copies.dst)]
     if routes:  # where most of the time of transfers goes

@@ -364,7 +364,17 @@ def test_launches_without_kernels_say_that_their_records_are_lost():
 
     [one] = found(draw(memcpys=[COPY], api_calls=calls), "no_kernels")
 
+    assert one.phrase == "has no records of kernels: the recording has 1 copy only"
     assert one.suggestion.startswith("record again: 2 launches of kernels left no record")
+
+
+def test_kernels_may_have_run_where_the_profiler_warns():
+    profile = draw(memcpys=[COPY])
+    warned = replace(profile, origin=replace(profile.origin, warnings=("2 records were lost.",)))
+
+    [one] = found(warned, "no_kernels")
+
+    assert one.phrase == "has no records of kernels: the recording has 1 copy only"
 
 
 @pytest.mark.parametrize("tables", [{"kernels": [(0, 10)]}, {"graph_launches": [(0, 10)]}, {}])
