@@ -212,5 +212,6 @@ def _name(text: str) -> str:
 
 def _listed(words: Sequence[str], noun: str) -> str:
     more = len(words) - _MOST_NAMED
+    noun = noun.removesuffix("s") if more == 1 else noun
     ending = [f"and {more} more {noun}"] if more > 0 else []
     return "; ".join([*words[:_MOST_NAMED], *ending])

@@ -92,7 +92,9 @@ def job_notes(files: Sequence[FileOfJob]) -> list[str]:
     doubled = [rank for rank in sorted(by_rank) if len({f.process for f in by_rank[rank]}) > 1]
     if doubled:
         alike = by_rank[doubled[0]]
-        more = f", and {len(doubled) - 1} more ranks" if len(doubled) > 1 else ""
+        more = (
+            f", and {counted(len(doubled) - 1, 'more rank', 'more ranks')}" if doubled[1:] else ""
+        )
         of = f"{len(alike)} files of different processes ({_first(f.name for f in alike)}){more}"
         notes.append(f"Rank {doubled[0]} has {of}: some may be of another run.")
     counts = Counter(file.tool for file in files).most_common()

@@ -108,6 +108,13 @@ def test_what_was_set_aside_and_what_stands_out_is_said():
     assert far == 'Far longer than most: step 8 of "step #" took 250 ns, median 100 ns.'
 
 
+@pytest.mark.parametrize(("far", "more"), [(4, "and 1 more step."), (5, "and 2 more steps.")])
+def test_only_some_of_the_steps_that_stand_out_are_listed(far, more):
+    (note,) = notes(training([100] * 40 + [300, 100] * far))
+
+    assert note.endswith(more)
+
+
 def test_steps_of_which_nothing_is_to_be_said_have_no_note():
     assert notes(training([100] * 9)) == []
     assert [note for note in report(training(), ["totals"]).notes if "warm-up" in note] == []
