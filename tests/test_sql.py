@@ -339,3 +339,11 @@ def test_without_a_schema_a_query_needs_a_file_and_sql(words):
 
     assert done.returncode == 2
     assert "query needs a FILE and a SELECT." in done.stderr
+
+
+def test_a_select_may_stand_below_a_comment_as_in_the_documentation():
+    sql = "-- How many kernels?\n-- All.\nSELECT count(*) AS n FROM kernels;"
+
+    done = gpuprof("query", STAGED, sql, "--format", "csv")
+
+    assert (done.returncode, done.stdout) == (0, "n\n1040\n")

@@ -4,6 +4,7 @@ A function is imported when its command runs, so that ``--help`` stays fast; it 
 the options under the names of their parameters.
 """
 
+import re
 from collections.abc import Iterable
 from functools import partial
 from importlib import import_module
@@ -82,6 +83,14 @@ class _Record(Command):
         return remaining
 
 
+class _Query(Command):
+    """Takes a SELECT below a comment, which begins as an option does, without the comment."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, [_COMMENTS.sub("", word) for word in args])
+
+
+_COMMENTS: Final = re.compile(r"\A\s*(?:--\s.*\n\s*)+")
 _BASELINE_HELP: Final = """Save runs under a name, to compare later runs with.
 
     A baseline is a folder of small gpuprof files under .gpuprof/baselines of the project, or of
@@ -401,7 +410,7 @@ _COMMANDS: Final = (
         *(opt.FILES, *opt.READING, *opt.PART, opt.FULL_NAMES),
         no_args_is_help=True,
     ),
-    Command(
+    _Query(
         *("query", "querying:query", "query"),
         """Answer a SELECT about a recording.
 
