@@ -63,6 +63,8 @@ TABLES: Final = (
     "tensor_transfers_per_step",
     "tensor_transfers",
 )
+# Shown where a run has them; of a run that was only timed, there is nothing else to see.
+_OF_RUNS: Final = ("marked_epochs", "monitoring")
 # What charts are drawn from; shown as tables only where they are asked for.
 _DATA: Final = (
     "lanes", "lane_kernels", "lane_ranges", "steps", "memory_over_time", "gpu_metrics_over_time",
@@ -72,7 +74,7 @@ _DATA_OF_JOBS: Final = ("ranks_over_time", "ranks_in_step")
 TABLES_OF_JOB: Final = (*TABLES, "ranks", "steps", *_DATA_OF_JOBS)
 # The tables whose rows name the table that tells more.
 _NAMING: Final = ("findings", "placement_hints")
-_OPEN: Final = {"totals", "top_activities"}
+_OPEN: Final = {"totals", "top_activities", "marked_epochs"}
 _OPEN_OF_TENSORS: Final = {"placement_edges"}
 _ORIGIN: Final = {
     "source": "File",
@@ -139,7 +141,7 @@ def recording_page(
         names: Tables to show beside those that every page has.
         has_full_names: Whether kernels have their full names, not their short ones.
     """
-    drawn = (*_DATA, *(("ranks", *_DATA_OF_JOBS) if profile.parts else ()))
+    drawn = (*_DATA, *(("ranks", *_DATA_OF_JOBS) if profile.parts else ()), *_OF_RUNS)
     data = (name for name in drawn if not analysis_named(name).missing(profile))
     result = report(profile, tuple(dict.fromkeys((*TABLES, *data, *names))))
     tables = tuple(dict.fromkeys((*result.tables, *_named_tables(result))))

@@ -418,6 +418,13 @@ def test_parts_of_a_verdict_begin_with_a_capital_unless_a_name_does(verdict, par
     assert f">{parts}<" in comparison_page(replace(result, verdict=verdict))
 
 
+def test_the_page_of_a_run_that_was_only_timed_shows_its_epochs():
+    page = recording_page(summary(epochs=[{"epoch": 0, "seconds": 1.5, "steps": 3}]))
+
+    assert _cells(page, "marked_epochs")[1][:2] == ["0", "1.500 s"]
+    assert "marked_epochs" not in recording_page(draw(kernels=[(0, 9)], memcpys=[]))
+
+
 def _cells(page, table):
     """Texts of a table's cells, row by row."""
     block = re.search(rf'<table class="sortable" id="rows-{table}">(.*?)</table>', page, re.DOTALL)
