@@ -117,11 +117,11 @@ def comparison(result: "Comparison", page: Page) -> str:
     """The verdict first, then the variants."""
     from gpuprof.show.comparison import comparison_grids, kernel_grids  # noqa: PLC0415 - start-up time
 
-    grids = (
-        comparison_grids(result)
-        if page.tables is None
-        else kernel_grids(result, _KERNELS, has_full_names=page.has_full_names)
-    )
+    grids = []
+    if page.tables is not None:
+        grids = kernel_grids(result, _KERNELS, has_full_names=page.has_full_names)
+    # Runs that were only timed have no kernels.
+    grids = grids or comparison_grids(result)
     labels = [clean(label) for label in result.variants.column("variant").to_pylist()]
     long = [] if page.is_wide else [label for label in labels if len(label) > _LABEL]
     looks = shortened_apart(long, _LABEL, shortened)

@@ -8,6 +8,7 @@ import sys
 import pytest
 from commands import DUAL, ROOT
 from drawing import draw
+from recordings import summary
 
 from gpuprof.analyses import all_analyses
 from gpuprof.analyses.avoidable_copies import PING_PONG, REPEATED_TRANSFERS
@@ -17,6 +18,7 @@ from gpuprof.analyses.reports import Report
 from gpuprof.analyses.steps import STEPS
 from gpuprof.analyses.totals import TOTALS
 from gpuprof.analyses.transfers import TRANSFERS
+from gpuprof.comparisons import comparison
 from gpuprof.findings.bottom_line import BOTTOM_LINE
 from gpuprof.findings.findings import FINDINGS
 from gpuprof.show import Page, terminal
@@ -133,6 +135,14 @@ def test_every_block_of_a_wide_table_begins_with_its_keys():
     assert len(first) > 1
     assert first == [["1", "p1", "1"]] * len(first)
     assert [line for line in lines if line.startswith("1-2: It waits. It waits.")]
+
+
+def test_runs_that_have_no_kernels_to_compare_are_compared_by_their_figures():
+    runs = {name: summary(epochs=[{"epoch": 0, "seconds": s}]) for name, s in (("a", 1), ("b", 2))}
+
+    text = terminal.comparison(comparison(runs), Page(80, tables=("kernels",)))
+
+    assert "Seconds per epoch  1.000 s  2.000 s +100.0 %" in text
 
 
 @pytest.mark.parametrize("source", ["detected", "ranges"])
