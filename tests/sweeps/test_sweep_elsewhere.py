@@ -86,7 +86,7 @@ def test_the_baseline_comes_first_wherever_it_stands_in_the_grid(folder, tmp_pat
         pytest.param(
             "scaling",
             ["single, batch size 32", "single, batch size 128", "dual, batch size 128"],
-            "placement=single on 2 devices: 1.67 times as fast",
+            "placement=single, batch size 32 on 2 devices: 1.67 times as fast",
             id="a-line-for-each-batch-size",
         ),
         pytest.param(

@@ -39,7 +39,7 @@ def scaling(results: Results) -> Picture:
         raise EmptyRecordingError(msg, "Give rows of one label and batch size that differ in"
                                        " devices, or a sweep with an axis devices.")  # fmt: skip
     most = max(rows, key=lambda row: (int(row["devices"]), float(row["speed_up"])))
-    subject = f"{most['label']} on " * bool(most["label"])
+    subject = f"{most['series']} on " * bool(most["series"])
     fast = f"{subject}{most['devices']} devices: {say_ratio(most['speed_up'])} times as fast"
     devices = sorted({row["devices"] for row in rows})
     panels = []

@@ -38,6 +38,14 @@ def test_scaling_stands_beside_the_ideal(figure):
     assert drawn.get_suptitle() == "a on 4 devices: 2.50 times as fast, 62.5 % of the ideal"
 
 
+def test_the_title_of_scaling_names_the_batch_size_that_it_is_about(figure):
+    rows = "a,1,64,3\na,2,64,4\na,1,256,3\na,2,256,2\n"
+    drawn = figure(sweeps.SCALING, f"label,devices,batch_size,seconds\n{rows}")
+
+    title = "a, batch size 256 on 2 devices: 1.50 times as fast, 75.0 % of the ideal"
+    assert drawn.get_suptitle() == title
+
+
 def test_break_even_is_marked_and_named(figure):
     drawn = figure(
         sweeps.BATCH,
