@@ -89,7 +89,7 @@ def short_waits(profile: Profile) -> Mapping[int | None, ShortWaits]:
     """
     waits, worth = {device.device_id: NO_WAITS for device in timelines(profile)}, []
     for device in timelines(profile) if profile.has("api_calls") else ():
-        idle_ns = int(device.idle_ns(device.span.start, device.span.end).sum())
+        idle_ns = device.span.length - sum(layer.length for layer in device.exposed)
         # In a span nothing may run at all.
         short_ns = idle_ns - device.pauses.length
         if 0 < short_ns >= _LEAST_SHARE * device.span.length:

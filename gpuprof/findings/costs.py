@@ -304,7 +304,7 @@ def _joined(of_scope: Sequence[Finding]) -> list[Finding]:
 
 
 def _with_words(of_scope: Sequence[Finding]) -> list[Finding]:
-    """The findings of a scope, with all their words those that are worth a sentence.
+    """The findings of a scope, with all that is told of them those that are worth a sentence.
 
     A job of many files divides the sum of some anew, and takes the words of the costliest.
     """
@@ -313,7 +313,9 @@ def _with_words(of_scope: Sequence[Finding]) -> list[Finding]:
     sum_ns = sum(finding.cost_ns for finding in divided)
     costs_ns = [sum_ns if finding is costliest else finding.cost_ns for finding in of_scope]
     return [
-        finding.told() if finding.share(cost_ns) >= LEAST_SHARE else finding._replace(further=None)
+        finding.told()._replace(seen_ns=_seen_ns(finding))
+        if finding.share(cost_ns) >= LEAST_SHARE or finding.cause in WITHOUT_COST
+        else finding._replace(further=None)
         for finding, cost_ns in zip(of_scope, costs_ns, strict=True)
     ]
 
@@ -339,7 +341,6 @@ def _with_families(findings: Sequence[Finding]) -> list[Finding]:
     return [
         finding._replace(
             instants=NOTHING,
-            seen_ns=_seen_ns(finding),
             of_family_ns=sums.get(
                 family_of(finding.cause), (finding.cost_ns, finding.win_ns, None)
             ),

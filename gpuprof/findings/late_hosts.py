@@ -177,6 +177,11 @@ _NOT_EACH_STEP: Final = {
 def of_scope(scope: Scope) -> Iterator[Finding]:
     """What a device waits for in a step, by cause; set-up is left out where there are no steps."""
     is_known = scope.profile.unrestricted.has("api_calls")
+    gaps = short_waits(scope.profile)[scope.device.device_id].gaps
+    recorded = timeline_of(scope.profile.unrestricted, scope.device.device_id)
+    paused_ns = covered_within(recorded.pauses, scope.start_ns, scope.end_ns)
+    if is_known and not len(gaps) and not paused_ns.any():
+        return  # to know what the host did in other pauses takes long
     # The pieces of pauses lie in the idle time of the whole recording.
     pauses = scope.device.span if is_known else scope.device.idle
     if not scope.has_steps:
@@ -185,12 +190,9 @@ def of_scope(scope: Scope) -> Iterator[Finding]:
     if not is_known:
         yield _idle(scope, longer(pauses, SHORT_NS))
         return
-    gaps = intersection(short_waits(scope.profile)[scope.device.device_id].gaps, pauses)
-    steps = intersection(pauses, union(scope.start_ns, scope.end_ns))
-    recorded = timeline_of(scope.profile.unrestricted, scope.device.device_id)
-    if not len(gaps) and not len(intersection(recorded.pauses, steps)):
-        return  # to know what the host did in others takes long
     pieces = pieces_of(scope.profile)
+    gaps = intersection(gaps, pauses)
+    steps = intersection(pauses, union(scope.start_ns, scope.end_ns))
     for cause, rows, lengths, of_pauses in _by_cause(scope, pieces, steps):
         if not len(rows) and not len(gaps):
             continue  # no call that waits

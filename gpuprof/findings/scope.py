@@ -146,7 +146,7 @@ class Finding(NamedTuple):
         assumptions: What the replay assumes; why there is none, where there is none.
         instants: When it costs that, until `with_families` has added up the costs of its family.
         seen_ns: From when to when it can be seen: the longest of these times, of a typical step
-            where there are steps; None where that is not known.
+            where there are steps; None where that is not known, or it costs too little to be said.
         of_family_ns: What its family costs a step in this scope, can win of it at most, and wins
             in a replay, None where there is none.
         further: Makes those of these fields that take long to tell, for where they are said; None
@@ -261,10 +261,9 @@ def scopes(profile: Profile) -> tuple[Scope, ...]:
         of_device = [phase for phase in phases(profile) if device.number in phase.devices]
         spans = union(*(np.array([phase.span[end] for phase in of_device]) for end in (0, 1)))
         kernels_ns = int(device.kernel_ns(spans.start, spans.end).sum())
-        all_ns = int(device.kernel_ns(device.span.start, device.span.end).sum())
         in_part = [s for p in of_device if (s := _of_phase(profile, device, _names(profile)[p], p))]
         all_scopes += in_part
-        if not in_part or kernels_ns < _ENOUGH * all_ns:
+        if not in_part or kernels_ns < _ENOUGH * device.kernels_ns:
             all_scopes.append(span_of(profile, device))
     return tuple(all_scopes)
 

@@ -21,7 +21,7 @@ from gpuprof.base.kernel_names import short_names
 from gpuprof.base.short_texts import LONGEST_IN_WORDS, shortened
 from gpuprof.base.units import counted, say_share
 from gpuprof.facts.activity_sums import trace_sums
-from gpuprof.facts.metric_samples import METRIC_READS, mean_of
+from gpuprof.facts.metric_samples import METRIC_READS, mean_of, metric_samples
 from gpuprof.facts.needless_copies import not_sought
 from gpuprof.facts.numbers import columns_of, groups, rows_named
 from gpuprof.facts.timeline import COMPUTE, busy_by_device
@@ -71,7 +71,8 @@ def of_scope(scope: Scope) -> Iterator[Finding]:
     """What kernels with few warps, and with few blocks, cost a step, and idle multiprocessors."""
     of_launches = [*_of_launches(scope)]
     yield from of_launches
-    if any(finding.cause == "small_grids" for finding in of_launches):
+    is_told = any(finding.cause == "small_grids" for finding in of_launches)
+    if is_told or not metric_samples(scope.profile):
         return
     computing = intersection(scope.device.exposed[COMPUTE], union(scope.start_ns, scope.end_ns))
     share = mean_of(scope.profile, scope.device.device_id, "SMs Active", computing)
