@@ -165,7 +165,7 @@ def _of_recording(profile: Profile) -> list[tuple[int, Finding]]:
     for finding in of_recording(profile, scopes(profile)):
         place = finding.scope.phase, finding.scope.device.number
         of_devices.setdefault(place, []).append(finding)
-    of_all = [f for alike in of_devices.values() for f in _with_families(_with_words(alike))]
+    of_all = [f for alike in of_devices.values() for f in _with_families(_with_details(alike))]
     lacking = {finding.cause for finding in of_all}
     # From a single copy nothing follows, unless a kernel ran.
     is_copy = len(activities(profile.unrestricted)) == 1 and not any(
@@ -252,7 +252,7 @@ def findings_of_scopes(profile: Profile) -> Mapping[Scope, Sequence[Finding]]:
     ]
     exchanges.sort(key=lambda finding: -finding.cost_ns)
     return {
-        scope: _with_families(_with_words(_with_exchanges(scope, of_scope, exchanges)))
+        scope: _with_families(_with_details(_with_exchanges(scope, of_scope, exchanges)))
         for scope, of_scope in costs.items()
     }
 
@@ -272,7 +272,7 @@ def _joined(of_scope: Sequence[Finding]) -> list[Finding]:
             )
     staged, waits = by_cause.get("staged_copies"), by_cause.get("waits_for_device")
     if staged is not None and waits is not None:
-        staged = staged.told()
+        staged = staged.with_details()
         # Devices wait for the halves that the others copy.
         by_cause["staged_copies"] = staged._replace(
             cost_ns=staged.cost_ns + waits.cost_ns,
@@ -291,7 +291,7 @@ def _joined(of_scope: Sequence[Finding]) -> list[Finding]:
             phrase=of_all if has_others else pageable.phrase,
             cost_ns=copies.cost_ns,
             win_ns=copies.win_ns,
-            where=copies.told().where,
+            where=copies.with_details().where,
             instants=copies.instants,
         )
         del by_cause["exposed_host_copies"]
@@ -303,8 +303,8 @@ def _joined(of_scope: Sequence[Finding]) -> list[Finding]:
     return [*by_cause.values()]
 
 
-def _with_words(of_scope: Sequence[Finding]) -> list[Finding]:
-    """The findings of a scope, with all that is told of them those that are worth a sentence.
+def _with_details(of_scope: Sequence[Finding]) -> list[Finding]:
+    """The findings of a scope, those that are worth a sentence with all their fields.
 
     A job of many files divides the sum of some anew, and takes the words of the costliest.
     """
@@ -313,9 +313,9 @@ def _with_words(of_scope: Sequence[Finding]) -> list[Finding]:
     sum_ns = sum(finding.cost_ns for finding in divided)
     costs_ns = [sum_ns if finding is costliest else finding.cost_ns for finding in of_scope]
     return [
-        finding.told()._replace(seen_ns=_seen_ns(finding))
+        finding.with_details()._replace(seen_ns=_seen_ns(finding))
         if finding.share(cost_ns) >= LEAST_SHARE or finding.cause in WITHOUT_COST
-        else finding._replace(further=None)
+        else finding._replace(details=None)
         for finding, cost_ns in zip(of_scope, costs_ns, strict=True)
     ]
 
@@ -401,17 +401,17 @@ def _with_exchanges(
                 win_ns=min(pauses.win_ns, rest_ns),
                 instants=difference(pauses.instants, at_once),
             )
-            device, told = f"device {exchange.scope.device.device_id}", exchange.told()
+            device, detailed = f"device {exchange.scope.device.device_id}", exchange.with_details()
             prior = by_cause.get(exchange.cause)
-            by_cause[exchange.cause] = told._replace(
+            by_cause[exchange.cause] = detailed._replace(
                 scope=pause.scope,
-                phrase=f"is idle while {device} {told.phrase}",
+                phrase=f"is idle while {device} {detailed.phrase}",
                 cost_ns=cost_ns,
                 win_ns=cost_ns,
                 instants=at_once,
             )
             if prior is not None:
-                prior = prior.told()
+                prior = prior.with_details()
                 by_cause[exchange.cause] = prior._replace(
                     phrase=f"{prior.phrase}, with pauses of {say_ns(cost_ns)} while {device} does",
                     cost_ns=prior.cost_ns + cost_ns,

@@ -90,7 +90,7 @@ def _finding(
         *(cause, scope, phrase, cost_ns, cost_ns, means, suggestion, "collective_waits", where),
         _NAMES.get(cause),
         instants=exposed,
-        further=cache(partial(_with_launch, scope, exposed, phrase, where)),
+        details=cache(partial(_with_launch, scope, exposed, phrase, where)),
     )
 
 

@@ -108,7 +108,7 @@ def of_copies(scope: Scope) -> Iterator[Finding]:
             yield Finding(
                 *(cause, scope, phrase, *costs, suggestion, "peer_matrix"),
                 instants=exposed,
-                further=cache(partial(_in_words, scope, cause, routes, cost_ns)),
+                details=cache(partial(_in_words, scope, cause, routes, cost_ns)),
             )
 
 

@@ -149,8 +149,8 @@ class Finding(NamedTuple):
             where there are steps; None where that is not known, or it costs too little to be said.
         of_family_ns: What its family costs a step in this scope, can win of it at most, and wins
             in a replay, None where there is none.
-        further: Makes those of these fields that take long to tell, for where they are said; None
-            where they are told.
+        details: Makes the fields that take long to find, of which only costs that are shown need
+            all; None where they are there.
     """
 
     cause: str
@@ -171,11 +171,11 @@ class Finding(NamedTuple):
     instants: Intervals = NOTHING
     seen_ns: tuple[int, int] | None = None
     of_family_ns: tuple[int, int, int | None] = (0, 0, None)
-    further: Callable[[], Mapping[str, Any]] | None = None
+    details: Callable[[], Mapping[str, Any]] | None = None
 
-    def told(self) -> "Finding":
-        """The same in all its words."""
-        return self if self.further is None else self._replace(**self.further(), further=None)
+    def with_details(self) -> "Finding":
+        """The same with all its fields."""
+        return self if self.details is None else self._replace(**self.details(), details=None)
 
     def share(self, ns: int) -> float:
         """A time as a share of the step; 0 of steps without length."""

@@ -121,7 +121,7 @@ def _idle_in_set_up(
     once = f", {say_ns(longest_ns)} of it at once" if len(set_up) > 1 else ""
     phrase = f"is idle while the program sets up{calls}{once}"
 
-    def further() -> dict[str, str]:
+    def details() -> dict[str, str]:
         """Where the host is for most of it."""
         where, share = _largest(profile, device, set_up)
         place = f", {say_share(share)} of it in {where or 'no call that was recorded'}"
@@ -138,7 +138,7 @@ def _idle_in_set_up(
         _RUN_LONGER if is_little else _RECORD_MORE,
         "gaps",
         instants=set_up,
-        further=further,
+        details=details,
     )
 
 
