@@ -54,7 +54,7 @@ def copied(kind, *samples):
 def test_a_wait_for_copies_says_how_much_of_the_link_they_use(percent, said, kind, way, metrics):
     there, back = (f"PCIe {way} Throughput" for way in metrics.split())
     samples = [*sampled(there, *[0] * 5, *[percent] * 5), *sampled(back, *[1] * 10)]
-    finding = next(of_copies(scope_of(copied(kind, *samples)))).told()
+    finding = next(of_copies(scope_of(copied(kind, *samples)))).with_details()
 
     begin = "waits for copies from and to the host"
     assert finding.phrase == f"{begin} ({way} at 20.0 GB/s{said}, one copy)"
@@ -69,7 +69,7 @@ def test_a_wait_for_copies_says_how_much_of_the_link_they_use(percent, said, kin
     ],
 )
 def test_without_a_sample_within_the_copies_nothing_is_said_of_the_link(samples):
-    finding = next(of_copies(scope_of(copied("HtoD", *samples)))).told()
+    finding = next(of_copies(scope_of(copied("HtoD", *samples)))).with_details()
 
     assert "PCIe" not in finding.phrase
 

@@ -24,7 +24,7 @@ EIGEN = "void Eigen::internal::EigenMetaKernel<Eigen::TensorEvaluator<float>>(fl
 
 def found(profile, cause, some_scopes=None):
     every = of_recording(profile, scopes(profile) if some_scopes is None else some_scopes)
-    return [one.told() for one in every if one.cause == cause]
+    return [one.with_details() for one in every if one.cause == cause]
 
 
 def steps(number, devices=(0,), begin=0, length=10 * MS, **columns):
