@@ -237,8 +237,8 @@ def _waits_for_launches(scope: Scope) -> Int64s:
         is_here = pauses.device == scope.device.number
         is_bound = _is_launch_bound(scope.profile) & is_here
         is_left = places_in(pauses.start_ns[is_bound], long_pauses.start) == NOT_FOUND
-        others = Intervals(long_pauses.start[is_left], long_pauses.end[is_left])
-        other_ns = covered_within(others, *steps)
+        of_others = Intervals(long_pauses.start[is_left], long_pauses.end[is_left])
+        other_ns = covered_within(of_others, *steps)
     other_ns += covered_within(short_waits(scope.profile)[scope.device.device_id].gaps, *steps)
     return scope.device.idle_ns(*steps) - other_ns
 

@@ -285,8 +285,8 @@ def _joined(of_scope: Sequence[Finding]) -> list[Finding]:
     if pageable is not None and copies is not None and pageable.cost_ns >= _MOST * copies.cost_ns:
         # Copies of pinned memory, and those that are meant to wait, cost the rest.
         has_others = copies.share(copies.cost_ns - pageable.cost_ns) >= LEAST_SHARE
-        what = pageable.phrase.removeprefix("waits for ")
-        of_all = f"waits for copies from and to the host, most of them {what}"
+        most = pageable.phrase.removeprefix("waits for ")
+        of_all = f"waits for copies from and to the host, most of them {most}"
         by_cause["pageable_memory"] = pageable._replace(
             phrase=of_all if has_others else pageable.phrase,
             cost_ns=copies.cost_ns,

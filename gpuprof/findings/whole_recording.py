@@ -157,8 +157,11 @@ def _truncated(recorded: Profile) -> tuple[str, str] | None:
     names = {_NUMBER_OF_PHASE.sub("", steps.phase.name) for steps in marked}
     parts = named_parts(recorded)
     is_step = np.array([masked(text) in names for text, _, _ in parts.labels], bool)
-    marks, known = np.count_nonzero(is_step[parts.label]), sum(len(of.start_ns) for of in marked)
-    steps = f", after {known:,} of {marks:,} steps" if known < marks else ""
+    marks, recorded_steps = (
+        np.count_nonzero(is_step[parts.label]),
+        sum(len(of.start_ns) for of in marked),
+    )
+    steps = f", after {recorded_steps:,} of {marks:,} steps" if recorded_steps < marks else ""
     words = f"has no records of what was launched last{steps}: of {lost:,} of {calls:,} launches"
     return words, "steps" if steps else "totals"
 
@@ -355,9 +358,9 @@ def _without_kernels(profile: Profile) -> tuple[int, int]:
         calls = calls[np.flatnonzero(start[calls] >= launched.min(initial=_NEVER))]
         is_left = places_in(launched, start[calls]) != NOT_FOUND
         # A call of the runtime and that of the driver in it have one number.
-        ids, left = correlation[calls], np.count_nonzero(is_left)
-        if is_left[:left].all() and (left == len(calls) or not is_sampled):
-            of += len(different(ids[:left]))  # only the end left none
+        ids, recorded = correlation[calls], np.count_nonzero(is_left)
+        if is_left[:recorded].all() and (recorded == len(calls) or not is_sampled):
+            of += len(different(ids[:recorded]))  # only the end left none
             continue
         by_id = np.argsort(ids, kind="stable")
         first = first_of(by_id, ids)

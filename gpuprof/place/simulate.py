@@ -283,8 +283,8 @@ def simulate(
     for number, operation in enumerate(graph.operations):
         peak_bytes[place[number]] += operation.bytes or 0
     for device, of_device in enumerate(changes):
-        held = accumulate(size for _, size in sorted(of_device))
-        peak_bytes[device] += max(held, default=0.0)
+        in_memory = accumulate(size for _, size in sorted(of_device))
+        peak_bytes[device] += max(in_memory, default=0.0)
     return Run(now, tuple(events.finished), tuple(peak_bytes))
 
 

@@ -334,8 +334,8 @@ def _hiding_at_once(changes: Sequence[str]) -> Sequence[str]:
         return changes
     first = changes.index(hidden[0])
     routes = dict.fromkeys(text.removeprefix(_HIDE) for text in hidden)
-    others = [text for text in changes[first:] if text not in hidden]
-    return [*changes[:first], _HIDE + "|".join(routes), *others]
+    later = [text for text in changes[first:] if text not in hidden]
+    return [*changes[:first], _HIDE + "|".join(routes), *later]
 
 
 def _drop(profile: Profile, changed: Changed, text: str) -> Changed:

@@ -193,8 +193,10 @@ def figures_grid(result: Comparison, *, has_columns: bool = False) -> Grid:
     title = f"Of one step{of_phase}" if result.unit == "step" else ""
     if len(figures.labels) > SIDE_BY_SIDE:
         metrics = [name for name in figures.shown() if name in _SHORT_METRICS]
-        same = {_NO_CHANGE, NEW, REMOVED}
-        changing = [n for n in metrics if {figures.change(x, n) for x in figures.labels} - same]
+        unchanged = {_NO_CHANGE, NEW, REMOVED}
+        changing = [
+            n for n in metrics if {figures.change(x, n) for x in figures.labels} - unchanged
+        ]
         compared = changing[:1]
         rows = [
             (

@@ -44,8 +44,8 @@ def labelled(
     """
     sources = _named(recordings)
     chosen = sections or {}
-    known = {"", *(name for label, path in sources for name in (label, str(path)))}
-    if unknown := [name for name in chosen if name not in known]:
+    labels = {"", *(name for label, path in sources for name in (label, str(path)))}
+    if unknown := [name for name in chosen if name not in labels]:
         msg = f"section of {unknown[0]}: no recording has this label or path"
         raise UsageError(msg, "Name the file: --section FILE=N.")
     read: list[tuple[str | None, _Unlabelled, Runs]] = []

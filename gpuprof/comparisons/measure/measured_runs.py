@@ -162,9 +162,10 @@ def _typical(compared: ComparedSteps, device: BusiestDevice) -> tuple[StepWindow
     if steps is None:
         return ()
     first_ns, last_ns = steps.start_ns[0], steps.end_ns[-1]
-    others = [s for s in compared.series if s is not steps and len(s.start_ns)]
-    apart = [s for s in others if s.end_ns[-1] <= first_ns or s.start_ns[0] >= last_ns]
-    alike = [s for s in others if s not in apart and len(s.start_ns) == len(steps.start_ns)]
+    of_others = [s for s in compared.series if s is not steps and len(s.start_ns)]
+    apart = [s for s in of_others if s.end_ns[-1] <= first_ns or s.start_ns[0] >= last_ns]
+    at_once = [s for s in of_others if s not in apart]
+    alike = [s for s in at_once if len(s.start_ns) == len(steps.start_ns)]
     start = np.min([s.start_ns for s in (steps, *alike)], axis=0)
     end = np.max([s.end_ns for s in (steps, *alike)], axis=0)
     end[:-1] = np.minimum(end[:-1], start[1:])

@@ -86,13 +86,13 @@ def imports(program: Program) -> frozenset[str]:
             nodes = ast.walk(ast.parse(waiting.pop().read_bytes()))
         except (OSError, SyntaxError, ValueError):
             continue  # it is no Python
-        found: list[str] = []
+        imported: list[str] = []
         for node in nodes:
             if isinstance(node, ast.Import):
-                found += [alias.name for alias in node.names]
+                imported += [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom) and node.module:
-                found += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-        for name in found:
+                imported += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        for name in imported:
             names.add(name.partition(".")[0])
             beside = [p for p in _beside(program.source.parent, name) if p not in visited]
             visited.update(beside)

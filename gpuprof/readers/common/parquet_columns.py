@@ -185,8 +185,8 @@ class ParquetColumns:
             its = [f.columns.field(name).type for f in files if name in f.columns.names]
             self._kinds[name] = max(its, key=lambda t: t.bit_width if pa.types.is_integer(t) else 0)
         rows = self.rows_known()
-        kept = {n: kind for n, kind in kinds.items() if rows <= _MOST_KEPT or self._is_narrow(n)}
-        self._kept = KeptColumns(kept, self._all, lambda: rows)
+        kinds = {n: kind for n, kind in kinds.items() if rows <= _MOST_KEPT or self._is_narrow(n)}
+        self._kept = KeptColumns(kinds, self._all, lambda: rows)
 
     def rows_known(self) -> int:
         """How many rows it has, as its files say."""
@@ -205,14 +205,14 @@ class ParquetColumns:
 
         Integers are as narrow as their file has them.
         """
-        kept = [name for name in names if window is None and name in self._kept.kinds]
-        others = [name for name in names if name not in kept]
-        sources = [self._kept.pieces(kept)] if kept else []
-        if others:
-            batches = self._batches(others, window)
+        in_memory = [name for name in names if window is None and name in self._kept.kinds]
+        decoded = [name for name in names if name not in in_memory]
+        sources = [self._kept.pieces(in_memory)] if in_memory else []
+        if decoded:
+            batches = self._batches(decoded, window)
             sources.append([*map(values, batch.columns)] for batch in batches)
         for piece in _side_by_side(sources):
-            columns = dict(zip([*kept, *others], piece, strict=True))
+            columns = dict(zip([*in_memory, *decoded], piece, strict=True))
             yield [columns[name] for name in names]
 
     def _is_narrow(self, name: str) -> bool:
@@ -317,5 +317,5 @@ def _side_by_side(sources: Sequence[Iterator[list[Values]]]) -> Iterator[list[Va
         few = min(rows)
         yield [of if len(of.numbers) == few else of.take(slice(few)) for of in chain(*pieces)]
         for place, source in enumerate(sources):
-            rest = [of.take(slice(few, None)) for of in pieces[place]] if rows[place] > few else []
-            pieces[place] = rest or next(source, [])
+            later = [of.take(slice(few, None)) for of in pieces[place]] if rows[place] > few else []
+            pieces[place] = later or next(source, [])
