@@ -135,6 +135,8 @@ class LocalWorkers:
                 msg = f"a worker process cannot start: it {end}"
                 raise GpuprofError(msg)
         msg = f"{_STARTS} worker processes were killed while they started"
+        if self._limit_bytes is not None:
+            raise GpuprofError(msg, "A process needs more: give a larger --memory-limit.")
         raise GpuprofError(msg, "Is memory short? Give fewer --workers.")
 
     def _end(self, worker: Worker) -> None:

@@ -130,6 +130,13 @@ def test_workers_that_are_killed_while_they_start_are_not_started_for_ever(job_o
     assert caught.value.message == "5 worker processes were killed while they started"
 
 
+def test_a_limit_below_what_a_worker_itself_takes_is_said_to_be_too_small(job_of):
+    with pytest.raises(GpuprofError) as caught:
+        outcome(job_of(2), limit_bytes=1_000_000)
+
+    assert caught.value.hint == "A process needs more: give a larger --memory-limit."
+
+
 def test_what_merging_raises_is_raised(job_of):
     with pytest.raises(ZeroDivisionError):
         outcome(job_of(2), Failing())
