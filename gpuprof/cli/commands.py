@@ -52,8 +52,6 @@ def _run(place: list[str], **values: Any) -> object:
         )
     except KeyboardInterrupt as error:
         raise click.Abort from error  # click itself would print an empty line first
-    except BrokenPipeError as error:
-        raise click.exceptions.Exit(0) from error  # click itself would end with status 1
     except RuntimeError as error:
         # What DuckDB makes of Ctrl-C while it opens a recording.
         if isinstance(error.__cause__, KeyboardInterrupt):

@@ -163,24 +163,30 @@ def _names(source: str, target: Path) -> bool:
     return any(Path(name).is_file() and target.samefile(name) for name in sources)
 
 
-def write_stdout(text: str) -> None:
+def write_stdout(text: str) -> bool:
     """Print a text whole.
+
+    Where its reader has left (`| head`), nothing is printed any more: what else a command does,
+    and its exit status, stay as they are.
+
+    Returns:
+        Whether there is a reader.
 
     Raises:
         OutputError: Standard output cannot take it.
-        BrokenPipeError: Its reader has left.
     """
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
-    except BrokenPipeError:
-        raise
     except OSError as error:
         # What is left in the buffer would fail again, unasked, when Python ends.
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            return False
         msg = f"standard output cannot be written: {error.strerror or error}"
         raise OutputError(msg) from error
+    return True
 
 
 @dataclass(frozen=True)

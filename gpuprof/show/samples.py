@@ -24,7 +24,8 @@ def show(samples: Iterable[Sequence[Sample]], form: str) -> None:
     console = Console(highlight=False)
     if form == "json":
         for rows in samples:
-            write_stdout("".join(json.dumps(row) + "\n" for row in rows))
+            if not write_stdout("".join(json.dumps(row) + "\n" for row in rows)):
+                return
     elif console.is_terminal:
         with Live(console=console, auto_refresh=False) as live:
             for rows in samples:

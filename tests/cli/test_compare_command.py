@@ -1,8 +1,10 @@
 import json
 import shutil
+import subprocess
+import sys
 
 import pytest
-from commands import CORPUS, DUAL, EXAGGERATED, SINGLE, gpuprof
+from commands import CORPUS, DUAL, EXAGGERATED, ROOT, SINGLE, gpuprof
 
 NVPROF = CORPUS / "nvprof-text"
 needs_corpus = pytest.mark.skipif(
@@ -211,3 +213,15 @@ def test_kernels_are_listed_as_csv():
     assert header.startswith("variant,name,short_name,grid,block,status,")
     name = "void tensorflow::UnsortedSegmentCustomKernel..."
     assert row.startswith(f"dual,{name},{name},,,unlisted,")
+
+
+def test_a_condition_that_is_true_is_said_though_nobody_reads_the_comparison():
+    command = [sys.executable, "-m", "gpuprof", "compare", SINGLE, DUAL]
+    condition = ["--fail-if", "peer_transfer_calls > 0"]
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([*command, *condition], cwd=ROOT, **streams) as compared:
+        compared.stdout.close()
+        said = compared.stderr.read().decode()
+
+    assert compared.returncode == 3
+    assert said.startswith("Error: dual fails peer_transfer_calls > 0")
