@@ -49,8 +49,7 @@ def graph_of(profile: Profile) -> Graph:
     """
     if not profile.unrestricted.has("kernels") and not profile.unrestricted.has("memcpys"):
         msg = f"{profile.origin.source} has no times of kernels and copies: nothing can be replayed"
-        hint = "Record with `gpuprof record --recorder nsys`, which keeps every activity of GPUs."
-        raise MissingTableError(msg, hint)
+        raise MissingTableError(msg, "Record with `gpuprof record`, which keeps every activity.")
     graph = profile.unrestricted.once(_graph)
     if not len(graph.operations):
         msg = f"{profile.origin.source} has no kernels and no copies: nothing can be replayed"

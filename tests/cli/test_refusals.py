@@ -108,7 +108,7 @@ REFUSED = {
     "convert trace.json -o -": (1, "a gpuprof file cannot go to standard output"),
     "query dual.txt": (2, "Error: query needs a FILE and a SELECT.\nHint: See `gpuprof query --h"),
     "predict dual.txt --what link=nvlink2": (
-        *(1, "nothing can be replayed\nHint: Record with `gpuprof record --recorder nsys`, which"),
+        *(1, "has no times of kernels and copies: nothing can be replayed\nHint: Record with"),
     ),
     f"predict {TRACE} --what faster": (
         *(2, "Error: there is no change faster\nHint: See `gpuprof predict --help` for the list"),
