@@ -17,7 +17,7 @@ from gpuprof.facts.launches import ALL_THREADS
 from gpuprof.facts.numbers import NOT_FOUND, read_columns
 from gpuprof.facts.nvtx import like, ranges_like
 from gpuprof.facts.phases import steps_by_phase
-from gpuprof.model.derived import HOST, UNKNOWN
+from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s, covered_within, union
 from gpuprof.model.profile import Profile
 from gpuprof.model.words import Words
@@ -25,7 +25,7 @@ from gpuprof.predict import graph as kinds
 from gpuprof.predict.build import graph_of
 from gpuprof.predict.graph import NEVER, NO_WORK, Graph, holds
 from gpuprof.predict.link_models import fitted, with_link
-from gpuprof.predict.operation_changes import faults, gpu, hide, scale, streams, waits_after
+from gpuprof.predict.operation_changes import faults, gpu, hide, scale, streams
 from gpuprof.predict.recorded import COLLECTIVE, Flags
 from gpuprof.predict.replay import (
     Changed,
@@ -353,18 +353,11 @@ def _drop(profile: Profile, changed: Changed, text: str) -> Changed:
             raise UsageError(msg, "See gpuprof report --table ranges for what ranges launch.")
     else:
         chosen = named(o, text)
-    # The host need not wait for what it no longer copies to a device.
-    _, is_wait, _ = waits_after(changed, chosen & o.where(lambda label: label.src == HOST))
     is_gone = is_within | calls_of(graph, chosen)
-    waits = int((is_wait & ~is_gone).sum())
-    is_gone |= is_wait
     changed = without(changed, chosen, is_gone)
     words = (
-        f"operations of {text} ({chosen.sum():,}) and their calls ({is_gone.sum() - waits:,}) are"
-        " removed"
+        f"operations of {text} ({chosen.sum():,}) and their calls ({is_gone.sum():,}) are removed"
     )
-    if waits:
-        words += f", and {counted(waits, 'wait', 'waits')} of the host right after them"
     first_ns = int(o.start_ns.min())
     later_ns = int(o.start_ns.min(where=~chosen, initial=np.iinfo(np.int64).max)) - first_ns
     if later_ns and not chosen.all():

@@ -189,13 +189,19 @@ def _returning(changed: Changed, copies: Flags) -> tuple[Changed, int]:
     The call after that of such a copy goes on, too, if it waits for these alone, as PyTorch does
     for a copy that blocks. Returns how many calls those copies held up.
     """
-    graph, w, o = changed.graph, changed.weights, changed.graph.operations
+    graph, w = changed.graph, changed.weights
+    o, calls = graph.operations, len(graph.calls)
     is_launched = o.call != NOT_FOUND
     early = copies & o.where(lambda label: label.src == HOST)
-    is_early = calls_of(graph, early)
-    is_wait, is_next, is_for = waits_after(changed, early)
-    changed = changed.with_edges(is_wait & holds(is_early | is_next, w.edges.target // 2), NEVER)
-    is_held = is_early & is_for | is_next
+    is_early, call = calls_of(graph, early), w.edges.target // 2
+    is_wait = np.isin(w.edges.kind, (*kinds.SYNCHRONISATIONS, kinds.COPY_CALL))
+    is_of_copy = holds(early, changed.operation(slice(None), is_source=True))
+    for_copies, for_others = (
+        np.bincount(call[is_wait & of], minlength=calls) > 0 for of in (is_of_copy, ~is_of_copy)
+    )
+    is_next = after_each(is_early) & (graph.weights.work_ns != NO_WORK) & for_copies & ~for_others
+    changed = changed.with_edges(is_wait & holds(is_early | is_next, call), NEVER)
+    is_held = is_early & (for_copies | for_others) | is_next
     is_held[o.call[early & is_launched & o.where(lambda label: label.is_pageable)]] = True
     launches = o.call[o.where(lambda label: label.kind <= COLLECTIVE) & is_launched]
     if len(launches):
@@ -204,22 +210,6 @@ def _returning(changed: Changed, copies: Flags) -> tuple[Changed, int]:
         is_free = calls_of(graph, copies) | is_next
         changed = changed.with_times(call_ns=np.where(is_free, returning, w.call_ns))
     return changed, int(is_held.sum())
-
-
-def waits_after(changed: Changed, copies: Flags) -> tuple[Flags, Flags, Flags]:
-    """The stored edges that are waits of calls, and the calls that wait right after copies' own.
-
-    Those wait for these alone, as PyTorch does for a copy that blocks. Last come all that wait.
-    """
-    graph, w = changed.graph, changed.weights
-    calls, call = len(graph.calls), w.edges.target // 2
-    is_wait = np.isin(w.edges.kind, (*kinds.SYNCHRONISATIONS, kinds.COPY_CALL))
-    is_of_copy = holds(copies, changed.operation(slice(None), is_source=True))
-    for_copies, for_others = (
-        np.bincount(call[is_wait & of], minlength=calls) > 0 for of in (is_of_copy, ~is_of_copy)
-    )
-    is_next = after_each(calls_of(graph, copies)) & (graph.weights.work_ns != NO_WORK)
-    return is_wait, is_next & for_copies & ~for_others, for_copies | for_others
 
 
 def _routes(o: Operations, chosen: Flags) -> tuple[Int64s, Flags]:

@@ -109,31 +109,6 @@ def test_copies_to_and_from_a_device_are_hidden_at_once(what):
     assert both(profile, *what) == (450_000, 30_000 + 300_000 + 20_000)
 
 
-@pytest.mark.parametrize("change", ["drop=^HtoD", "hide=HtoD"])
-def test_the_host_waits_for_no_copy_that_is_dropped_or_hidden(change):
-    """The host launches the next kernel long after the copy that it waited for."""
-    events = []
-    for at in range(0, 2000, 200):
-        events.append(("cudaLaunchKernel", at, at + 5, ("k", at + 10, at + 110)))
-        events.append(("cudaMemcpyAsync", at + 8, at + 12, ("HtoD", at + 111, at + 112)))
-        events.append(("cudaStreamSynchronize", at + 14, at + 115, None))
-    profile = launched(*events)
-
-    assert both(profile, change)[1] < 1_200_000
-
-
-def test_waits_that_go_with_dropped_copies_are_counted():
-    profile = launched(
-        ("cudaLaunchKernel", 0, 5, ("k", 10, 110)),
-        ("cudaMemcpyAsync", 8, 12, ("HtoD", 111, 112)),
-        ("cudaStreamSynchronize", 14, 115, None),
-        ("cudaLaunchKernel", 120, 125, ("k", 130, 230)),
-    )
-
-    said = first_row(profile, "drop=^HtoD")["assumptions"]
-    assert "and their calls (1) are removed, and 1 wait of the host right after them; " in said
-
-
 def test_launches_that_are_free_stay_free_where_their_copies_are_hidden():
     events = [
         (name, at, at + 18, (label, at + 20, at + 25))
