@@ -326,8 +326,12 @@ def lasting(
     alone = chosen.copy()
     alone[meeting] = False
     durations = np.where(alone, took_ns, changed.weights.duration_ns)
-    times = took_ns if transfer_ns is None else transfer_ns
-    return changed.with_times(duration_ns=durations).with_edges(transfers, times[meeting])
+    graph, recorded_ns = changed.graph, changed.graph.operations.took_ns
+    recorded_ns[graph.collectives] = graph.transfer_ns
+    # A rank that ended earlier than one transfer after the last arrived does so still.
+    early_ns = recorded_ns[meeting] - graph.weights.edges.least_ns[transfers]
+    times = (took_ns if transfer_ns is None else transfer_ns)[meeting] - early_ns
+    return changed.with_times(duration_ns=durations).with_edges(transfers, np.maximum(times, 0))
 
 
 def without(changed: Changed, chosen: Flags, is_gone: Flags) -> Changed:

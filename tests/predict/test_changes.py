@@ -453,6 +453,20 @@ def test_ranks_that_never_wait_win_nothing_by_balance():
     assert both(ranks_in_step([(100, 100)] * 5), "balance") == (750_000, 750_000)
 
 
+@pytest.mark.parametrize(("factor", "win_ns"), [("1", 0), ("0.5", 5 * 25_000)])
+def test_ranks_that_end_apart_stay_so_where_collectives_take_another_time(factor, win_ns):
+    rows = ranks_in_step([(100, 160)] * 5).table("kernels").to_pylist()
+    for row in rows:
+        if row["device_id"] == 0 and row["name"] == NCCL:
+            row["end_ns"] -= 4 * US
+
+    result = predict(trace(kernels=rows), [f"scale=nccl:{factor}"])
+    of_recording = [row for row in result.tables["prediction"].to_pylist() if row["phase"] is None]
+    assert [row["measured_ns"] for row in of_recording] == [1_050_000, 1_046_000, 1_050_000]
+    for row in of_recording:
+        assert row["measured_ns"] - row["predicted_ns"] == win_ns
+
+
 @pytest.mark.parametrize("apart_ns", [40_000_000, -3_000_000, 90_000])
 @pytest.mark.parametrize("what", ["scale=gemm:0.5", "balance"])
 def test_clocks_of_ranks_that_are_apart_change_no_prediction(apart_ns, what):
