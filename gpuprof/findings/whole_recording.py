@@ -22,7 +22,7 @@ from gpuprof.facts.copies import end_name, sums_of, transfer_rows
 from gpuprof.facts.hosts import device_rows
 from gpuprof.facts.kernel_kinds import is_initial, may_initialise
 from gpuprof.facts.launches import LAUNCH_READS, first_calls, launches, lost_threads
-from gpuprof.facts.numbers import NOT_FOUND, Numbers, first_of, groups, read_columns
+from gpuprof.facts.numbers import NOT_FOUND, Numbers, first_of, groups, order_of, read_columns
 from gpuprof.facts.nvtx import RANGE_READS, named_parts
 from gpuprof.facts.phases import steps_by_phase
 from gpuprof.facts.step_windows import FROM_RANGES, masked
@@ -352,7 +352,9 @@ def _without_kernels(profile: Profile) -> tuple[int, int]:
     without = of = 0
     is_sampled = 2 * len(launches(profile).order) < len(launches(profile).activities)
     for rows in groups(process[is_launch], thread[is_launch]):
+        # A file need not hold calls in their order.
         calls = is_launch[rows]
+        calls = calls[order_of(start[calls])]
         of_thread = int(process[calls[0]]), int(thread[calls[0]])
         launched = _launched_until(profile, of_thread, int(start[calls].max()))
         calls = calls[np.flatnonzero(start[calls] >= launched.min(initial=_NEVER))]

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from drawing import draw
+from recordings import trace
 
 from gpuprof.findings.bottom_line import bottom_line
 from gpuprof.findings.findings import findings
@@ -54,6 +55,15 @@ def test_launches_among_others_that_left_no_kernel_are_missing(lost, is_said):
     assert (why is not None) is is_said
     if why:
         assert "90 of 100 launches with their kernels" in why.phrase
+
+
+def test_launches_at_the_end_are_cut_off_in_any_order_of_rows():
+    rows = launched(100, lost=range(60, 100))
+    calls = rows.table("api_calls").to_pylist()
+
+    assert (
+        incomplete(trace(kernels=rows.table("kernels").to_pylist(), api_calls=calls[::-1])) is None
+    )
 
 
 def test_what_one_stream_is_behind_at_the_end_was_cut_off():
