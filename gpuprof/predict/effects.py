@@ -18,6 +18,7 @@ from gpuprof.predict.build import GRAPH_READS
 from gpuprof.predict.changes import apply
 from gpuprof.predict.graph import KINDS, Graph
 from gpuprof.predict.link_models import USUAL
+from gpuprof.predict.recorded import COLLECTIVE
 from gpuprof.predict.replay import Changed, Replay, as_measured, replay
 
 PREDICT_READS: Final = reads(
@@ -219,8 +220,11 @@ def _borders(
         last = of.low + int(np.searchsorted(o.start_ns[of.low : of.high], since[1, -1]))
         start, end = o.start_ns[of.low : last], o.end_ns[of.low : last]
         inside = flags[: len(end)] & (end > since[0, 0])
-        took.append(int((end - start).sum(where=inside)) if inside.any() else NOT_FOUND)
-    chosen = range(len(its)) if (most := max(took)) == NOT_FOUND else [took.index(most)]
+        # A rank that waits in a collective beside its kernels is no step ahead.
+        is_own = o.kind[of.low : last] != COLLECTIVE
+        busy_ns = [int((end - start).sum(where=inside & own)) for own in (is_own, True)]
+        took.append(busy_ns if inside.any() else [NOT_FOUND])
+    chosen = range(len(its)) if (most := max(took)) == [NOT_FOUND] else [took.index(most)]
     streams = [its[n].low + np.flatnonzero(is_left[n]) for n in chosen if is_left[n].any()]
     near, near_ns = np.full(since.shape, NOT_FOUND), np.full(since.shape, np.iinfo(np.int64).min)
     for on in streams:

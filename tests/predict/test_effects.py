@@ -106,6 +106,21 @@ def test_dropped_copies_move_no_border_of_a_step():
     assert row["predicted_ns"] == pytest.approx(130 * US, abs=12 * US)
 
 
+def test_collectives_beside_the_kernels_move_no_border_of_a_step():
+    """They wait for longer on their stream than the kernels run; the host sets the pace."""
+    profile = marked(
+        500,
+        ("cudaLaunchKernel", 0, LAUNCH_US, ("k", 10, 10 + KERNEL_US)),
+        ("cudaLaunchKernel", 5, 5 + LAUNCH_US, ("ncclDevKernel_AllReduce", 115, 415, 8)),
+        count=4,
+    )
+    [phase] = phases(profile)
+    # Its last border is within the collective.
+    steps = Steps(phase.devices, (phase.start_ns[:1], phase.end_ns[:1] - 50 * US))
+
+    assert effect(profile, ["scale=nccl:0.1"], steps)[0].tolist() == [0]
+
+
 def test_removed_operations_do_not_begin_a_recording():
     profile = launched(
         ("cudaMemcpyAsync", -10, -5, ("HtoD", 0, 100)),
