@@ -198,7 +198,8 @@ class StepTime:
                 moved.append(replayed.at(instants) + after_ns)
         if not is_mean:
             moved = [np.maximum.reduce(moved)]
-        return [ends - starts for starts, ends in moved]
+        # Where nothing is left of steps, their borders may pass each other.
+        return [np.maximum(ends - starts, 0) for starts, ends in moved]
 
 
 def _borders(

@@ -121,6 +121,17 @@ def test_collectives_beside_the_kernels_move_no_border_of_a_step():
     assert effect(profile, ["scale=nccl:0.1"], steps)[0].tolist() == [0]
 
 
+def test_a_step_of_which_nothing_is_left_takes_no_time():
+    """It begins 90 µs after a kernel and ends with one."""
+    profile = launched(
+        ("cudaLaunchKernel", 0, LAUNCH_US, ("k", 10, 110)),
+        ("cudaLaunchKernel", 300, 300 + LAUNCH_US, ("k", 310, 410)),
+    )
+    steps = Steps((0,), (np.array([200 * US]), np.array([410 * US])))
+
+    assert effect(profile, ["drop=k"], steps)[0].tolist() == [210 * US]
+
+
 def test_removed_operations_do_not_begin_a_recording():
     profile = launched(
         ("cudaMemcpyAsync", -10, -5, ("HtoD", 0, 100)),
