@@ -95,6 +95,18 @@ def test_other_durations_give_the_times_of_the_program_that_has_them_to_the_ns(i
     assert recording_ns(predict(profile, [f"scale=^gemm$:{factor}"])) == span
 
 
+@pytest.mark.parametrize("apart_ns", [RETURN_NS + 1, RETURN_NS + HOST_NS - 1])
+def test_calls_wait_also_for_work_that_seems_to_end_a_little_after_they_return(apart_ns):
+    """The clock of the device is up to 5 us ahead of that of the host."""
+    profile, span = program([[(0, "gemm", 300_000)]] * 4)
+    tables = {name: profile.table(name).to_pylist() for name in profile.sources}
+    for row in tables["kernels"]:
+        row["start_ns"] += apart_ns
+        row["end_ns"] += apart_ns
+
+    assert recording_ns(predict(trace(**tables), ["scale=gemm:0.5"])) == span - 4 * 150_000
+
+
 @SMALL
 @given(ITERATIONS)
 def test_separate_streams_give_the_time_of_the_program_that_has_them_to_the_ns(iterations):
