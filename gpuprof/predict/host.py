@@ -172,6 +172,16 @@ class _Waits:
         launch = (np.where(its == NOT_FOUND, -_LATEST, starts[its]) for its in call)
         return [*map(np.maximum.accumulate, launch)]
 
+    def device(self, process: Int64s, device: Int64s) -> Int64s:
+        """The devices of some calls; `UNKNOWN` where their process has no work on one.
+
+        Where a process sees a part of the GPUs, nsys counts those in waits from 0.
+        """
+        is_at_work = np.zeros(len(process), bool)
+        for of in self.maker.operations.streams:
+            is_at_work |= (process == of.process) & (device == of.device)
+        return np.where(is_at_work, device, UNKNOWN)
+
     def last_before(
         self, times: Int64s, process: Int64s, device: Int64s, stream: Int64s
     ) -> tuple[Int64s, Int64s]:
@@ -213,6 +223,7 @@ def _synchronisations(waits: _Waits, profile: Profile) -> tuple[Int64s, Int64s]:
         is_known = at != NOT_FOUND
         recorded = calls.start_ns[at[is_known]], *(events[n][is_known] for n in (0, 2))
         since = np.minimum(start, _recorded_at(start, (process, event), recorded))
+    device, src_device = (waits.device(process, its) for its in (device, src_device))
     has_source, is_wait = src_stream != UNKNOWN, kind == 0
     rows = np.flatnonzero(is_wait & has_source & (stream != UNKNOWN))
     sources = since[rows], process[rows], src_device[rows], src_stream[rows]

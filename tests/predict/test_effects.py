@@ -12,13 +12,14 @@ US, MS = 1_000, 1_000_000
 LAUNCH_US, KERNEL_US = 4, 100
 
 
-def marked(step_us, *events, count=6):
+def marked(step_us, *events, count=6, **tables):
     """A recording of marked steps, each of the same calls and of what they launch.
 
     Args:
         step_us: The length of a step.
         events: As of `launched`, from the start of the step.
         count: How many steps.
+        tables: Rows of other tables.
     """
     starts = [1_000 + step * step_us for step in range(count)]
     steps = [
@@ -30,7 +31,7 @@ def marked(step_us, *events, count=6):
         for at in starts
         for name, start, end, work in events
     ]
-    return launched(*moved, nvtx_ranges=steps)
+    return launched(*moved, nvtx_ranges=steps, **tables)
 
 
 def won_us(profile, change):
@@ -168,6 +169,26 @@ def test_a_call_that_synchronises_by_its_name_waits_for_each_stream():
 
     # Then b ends last, 18 µs before a did.
     assert np.median(won_us(profile, "scale=a:0.5")) == pytest.approx(18, abs=4)
+
+
+@pytest.mark.parametrize("device", [0, 1])
+def test_a_call_waits_for_its_stream_also_where_its_process_counts_devices_by_itself(device):
+    """A process that sees one GPU calls it 0 in its waits, whichever it is."""
+    waits = [
+        {"start_ns": at * US, "sync_kind": "stream", "process_id": 1, "device_id": device}
+        | {"stream_id": 7, "correlation_id": number}
+        for at, number in zip(range(1_010, 1_010 + 6 * 330, 330), range(3, 21, 3), strict=True)
+    ]
+    profile = marked(
+        330,
+        ("cudaLaunchKernel", 0, LAUNCH_US, ("a", 10, 310)),
+        ("cudaLaunchKernel", 5, 5 + LAUNCH_US, ("b", 12, 292, 8)),
+        ("cudaStreamSynchronize", 10, 315, None),
+        synchronizations=waits,
+    )
+
+    # The next a need not wait for b, which then takes longer.
+    assert won_us(profile, "scale=a:0.5")[0] == pytest.approx(150, abs=4)
 
 
 @pytest.mark.parametrize(("kind", "change"), [("HtoD", "drop=^HtoD"), ("DtoH", "hide=DtoH")])
