@@ -165,7 +165,7 @@ def hide(_: Profile, changed: Changed, text: str) -> Changed:
     changed = changed.adding(kinds.STREAM, source, target)
     # Copies that overlap still wait for the same.
     chained[after] = is_before(graph.time_ns, source, target)
-    changed = _bypassed(_returning(changed, chosen)[0], chosen, kinds.AWAITED)
+    changed = _bypassed(returning(changed, chosen)[0], chosen, kinds.AWAITED)
     is_chained, is_late, w = is_early & chained, chosen & ~is_early, changed.weights
     source, target = (changed.operation(slice(None), is_source=end) for end in (True, False))
     is_never = holds(is_chained, target) | (holds(chosen, source) & (target < 0))
@@ -183,11 +183,12 @@ def hide(_: Profile, changed: Changed, text: str) -> Changed:
     )
 
 
-def _returning(changed: Changed, copies: Flags) -> tuple[Changed, int]:
+def returning(changed: Changed, copies: Flags) -> tuple[Changed, int, int]:
     """Let calls of copies take no longer than launches, and none wait for copies to a device.
 
     The call after that of such a copy goes on, too, if it waits for these alone, as PyTorch does
-    for a copy that blocks. Returns how many calls those copies held up.
+    for a copy that blocks. Returns how many calls those copies held up, and of these that come
+    after them.
     """
     graph, w = changed.graph, changed.weights
     o, calls = graph.operations, len(graph.calls)
@@ -209,7 +210,7 @@ def _returning(changed: Changed, copies: Flags) -> tuple[Changed, int]:
         returning = np.minimum(w.call_ns, np.int64(usual_ns))
         is_free = calls_of(graph, copies) | is_next
         changed = changed.with_times(call_ns=np.where(is_free, returning, w.call_ns))
-    return changed, int(is_held.sum())
+    return changed, int(is_held.sum()), int(is_next.sum())
 
 
 def _routes(o: Operations, chosen: Flags) -> tuple[Int64s, Flags]:
@@ -258,7 +259,7 @@ def streams(_: Profile, changed: Changed, text: str) -> Changed:
     chosen = named(o, text)
     # The host needs what is copied to it, not what it copies to a device.
     copied = chosen & o.where(lambda label: label.kind == COPY and label.src == HOST)
-    changed, held_up = _returning(changed, copied)
+    changed, held_up, _ = returning(changed, copied)
     changed = _bypassed(changed, chosen)
     # The host waits for the last one of them before what it waits for.
     for kind in kinds.SYNCHRONISATIONS:

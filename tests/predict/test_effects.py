@@ -92,6 +92,23 @@ def test_what_a_change_wins_is_told_for_each_step():
     assert np.median(won) == pytest.approx(150, abs=12)
 
 
+def test_nothing_waits_for_copies_that_are_dropped():
+    """PyTorch waits for what it copies from pageable memory, and so for the kernel before it."""
+    profile = marked(
+        430,
+        ("cudaLaunchKernel", 0, LAUNCH_US, ("k", 10, 310)),
+        ("cudaMemcpyAsync", 5, 9, ("HtoD", 312, 322)),
+        ("cudaStreamSynchronize", 10, 330, None),
+        count=8,
+    )
+
+    # The host is ahead from then on, and one kernel follows another.
+    for change in ("drop=^HtoD", "hide=HtoD"):
+        assert np.median(won_us(profile, change)) == pytest.approx(130, abs=3)
+    [_, assumes] = effect(profile, ["drop=^HtoD"], Steps((0,), None))
+    assert "; calls after them that wait for these alone (8) go on; " in assumes
+
+
 def test_dropped_copies_move_no_border_of_a_step():
     """Copies keep their stream busiest; a kernel and the host wait for each of them."""
     profile = marked(
