@@ -208,11 +208,14 @@ class Changed:
         return ends // 2 - len(self.graph.calls)
 
     def adding(self, kind: int, source: Int64s, target: Int64s) -> "Changed":
-        """The same with more edges, each with the usual latency of its kind."""
-        fits = is_before(self.graph.time_ns, source, target)
+        """The same with more edges, of the usual latency of their kind, at most as measured."""
+        times_ns = self.graph.time_ns
+        fits = is_before(times_ns, source, target)
         usual_ns = np.full(int(fits.sum()), self.graph.usual_of(kind) or 0)
         its_kind = np.full(len(usual_ns), kind, np.int8)
-        edges = Edges(source[fits], target[fits], its_kind, usual_ns, usual_ns)
+        slack_ns = times_ns[target[fits]] - times_ns[source[fits]]
+        least_ns = np.minimum(usual_ns, slack_ns)
+        edges = Edges(source[fits], target[fits], its_kind, usual_ns, least_ns)
         return replace(self, added=(*self.added, edges))
 
 

@@ -449,6 +449,18 @@ def test_balanced_ranks_take_their_own_time_and_the_program_the_mean(steps):
     assert of_recording[None]["predicted_ns"] == int(np.mean(alone_ns)) <= measured_ns
 
 
+def test_separate_streams_make_nothing_take_longer_where_pauses_differ():
+    """The pauses between kernels of a stream are 1 us at first, and 3 us in most cases."""
+    starts = [10, *(111 + 101 * n for n in range(20)), *(2_134 + 103 * n for n in range(30))]
+    events = [
+        ("cudaLaunchKernel", number, number + 0.5, ("k", start, start + 100))
+        for number, start in enumerate(starts)
+    ]
+
+    measured_ns, predicted_ns = both(launched(*events), "streams=k")
+    assert predicted_ns == measured_ns
+
+
 def test_ranks_that_never_wait_win_nothing_by_balance():
     assert both(ranks_in_step([(100, 100)] * 5), "balance") == (750_000, 750_000)
 
