@@ -43,7 +43,10 @@ FIRST = {
         Insight(4, "truncated", "thread 1932 launched after 37.626 s"),
     ],
     f"{GINDA}h100_2gpu_1s.sqlite": [Insight(1, "exposed_host_copies", "host to device", 0.95)],
-    f"{GINDA}mfu_2gpu_before.sqlite": [Insight(1, "host_late", "FSDP::pre_forward")],
+    f"{GINDA}mfu_2gpu_before.sqlite": [
+        Insight(1, "elementwise_kernels", "one operation a kernel", 0.287),
+        Insight(2, "host_late", "FSDP::pre_forward", 0.077),
+    ],
     "kineto/hta_trace_diff__test__test.json.gz": [
         Insight(1, "local_copies", "CompiledFunctionBackward and ## forward:over_arch ##", 0.115),
         Insight(3, "collective_transfer", "no compute hides", 0.105),
