@@ -217,7 +217,9 @@ def _rows(phase: _Phase, names: DeviceNames) -> list[dict[str, Any]]:
     medians = {name: np.nanmedian(values, axis=1) for name, values in times.items()}
     ratio = beside_median(own_ns)
     excess = {part: times[part] - np.nanmedian(times[part], axis=0) for part in _PARTS}
-    longest = np.bincount(np.nanargmax(own_ns, axis=0), minlength=len(devices))
+    # Of devices that take equally long, none is the slowest.
+    is_longest = own_ns == np.nanmax(own_ns, axis=0)
+    longest = (is_longest & (is_longest.sum(axis=0) == 1)).sum(axis=1)
     steps, slow = (~np.isnan(own_ns)).sum(axis=1), slow_steps(own_ns)
     rows = []
     for place in np.argsort(-medians["own_ns"], kind="stable").tolist():

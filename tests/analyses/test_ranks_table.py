@@ -25,6 +25,12 @@ def test_the_device_that_computes_longest_comes_first():
     assert (first["exposed_communication_ns"], second["exposed_communication_ns"]) == (150, 250)
 
 
+def test_of_devices_that_take_equally_long_none_is_the_slowest():
+    rows = ranks(job([300, 400, 400, 300])).to_pylist()
+
+    assert [row["slowest_share"] for row in rows] == [0, 0, 0, 0]
+
+
 def test_own_times_within_a_percent_are_no_outliers():
     rows = ranks(job([300, 300, 300, 300, 305, 300])).to_pylist()
 
