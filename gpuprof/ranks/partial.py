@@ -32,17 +32,18 @@ from gpuprof.readers.job_numbers import JobNumbers
 # Table of each file, and tables of the data model that are small and stay those of their files.
 FILES: Final = "files"
 _SMALL: Final = (schema.DEVICES, schema.LINKS, schema.RUNS, schema.ACTIVITY_SUMMARY)
-_ORIGIN: Final = ("reader", "tool", "tool_version", "exporter_version", "host", "epoch_ns")
+_TOLD: Final = (
+    "reader", "tool", "tool_version", "exporter_version", "schema_version", "command",
+    "recorded_at", "variant", "host",
+)  # fmt: skip
+_ORIGIN: Final = (*_TOLD, "epoch_ns", "start_resolution_ns")
 FILES_SCHEMA: Final = pa.schema(
     [
         (FILE_PLACE, pa.int64()),
         ("source", pa.string()),
-        ("reader", pa.string()),
-        ("tool", pa.string()),
-        ("tool_version", pa.string()),
-        ("exporter_version", pa.string()),
-        ("host", pa.string()),
+        *((name, pa.string()) for name in _TOLD),
         ("epoch_ns", pa.int64()),
+        ("start_resolution_ns", pa.int64()),
         ("rank", pa.int64()),
         ("end_ns", pa.int64()),
         ("events", pa.int64()),

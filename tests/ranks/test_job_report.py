@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 from commands import ROOT, gpuprof
@@ -45,6 +46,19 @@ def test_workers_give_the_tables_of_one_process(ranks):
     assert (together.returncode, apart.returncode) == (0, 0), apart.stderr
     for table in tables:
         assert rows(apart, table) == rows(together, table) != []
+
+
+def test_workers_tell_of_a_recording_what_one_process_tells(tmp_path):
+    for rank in range(2):
+        profile = drawn_job([300 + rank])
+        told = {"command": "train", "variant": "a", "start_resolution_ns": 1000}
+        origin = replace(profile.origin, **told)
+        write(replace(profile, origin=origin), tmp_path / f"rank{rank}.gpuprof")
+    runs = report(tmp_path), report(tmp_path, "--workers", "2")
+
+    together, apart = (json.loads(run.stdout)["origin"] for run in runs)
+    assert apart == together
+    assert (apart["command"], apart["start_resolution_ns"]) == ("train", 1000)
 
 
 def test_workers_draw_the_charts_of_one_process(ranks, tmp_path):
