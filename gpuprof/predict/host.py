@@ -173,14 +173,17 @@ class _Waits:
         return [*map(np.maximum.accumulate, launch)]
 
     def device(self, process: Int64s, device: Int64s) -> Int64s:
-        """The devices of some calls; `UNKNOWN` where their process has no work on one.
+        """The devices of some calls: of a process with work on one device, this one.
 
-        Where a process sees a part of the GPUs, nsys counts those in waits from 0.
+        Where a process sees one of several GPUs, nsys calls it 0 in waits, whichever it is.
         """
-        is_at_work = np.zeros(len(process), bool)
+        devices, its_device = dict[int, set[int]](), device.copy()
         for of in self.maker.operations.streams:
-            is_at_work |= (process == of.process) & (device == of.device)
-        return np.where(is_at_work, device, UNKNOWN)
+            devices.setdefault(of.process, set()).add(of.device)
+        for number, (only, *others) in devices.items():
+            if not others:
+                its_device[(process == number) & (device != UNKNOWN)] = only
+        return its_device
 
     def last_before(
         self, times: Int64s, process: Int64s, device: Int64s, stream: Int64s

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from launched import SPAN, launched
+from launched import PLACE, SPAN, call, launched
+from recordings import kernel, trace
 
 from gpuprof.facts.phases import phases
 from gpuprof.predict.effects import Steps, effect
@@ -90,6 +91,28 @@ def test_what_a_change_wins_is_told_for_each_step():
     won = won_us(profile, "drop=^HtoD")
     assert len(won) > 1
     assert np.median(won) == pytest.approx(150, abs=12)
+
+
+def test_a_process_with_work_on_two_devices_waits_for_the_one_that_is_named():
+    """It waits for a device without work, in a call that takes as long as a kernel of another."""
+    other = PLACE | {"device_id": 1}
+    wait = {"start_ns": 10 * US, "sync_kind": "context", "process_id": 1, "device_id": 2}
+    profile = trace(
+        kernels=[
+            kernel("a", 10 * US, 310 * US, stream_id=7, correlation_id=1, **PLACE),
+            kernel("b", 12 * US, 20 * US, stream_id=8, correlation_id=2, **other),
+            kernel("c", 330 * US, 430 * US, stream_id=8, correlation_id=4, **other),
+        ],
+        api_calls=[
+            call("cudaLaunchKernel", 0, 4 * US, 1),
+            call("cudaLaunchKernel", 5 * US, 9 * US, 2),
+            call("cudaDeviceReset", 10 * US, 315 * US, 3),
+            call("cudaLaunchKernel", 320 * US, 324 * US, 4),
+        ],
+        synchronizations=[wait | {"correlation_id": 3}],
+    )
+
+    assert effect(profile, ["scale=a:0.5"], Steps((0, 1), None))[0].tolist() == [0]
 
 
 def test_nothing_waits_for_copies_that_are_dropped():
