@@ -222,8 +222,8 @@ def _borders(
         start, end = o.start_ns[of.low : last], o.end_ns[of.low : last]
         inside = flags[: len(end)] & (end > since[0, 0])
         # A rank that waits in a collective beside its kernels is no step ahead.
-        is_own = o.kind[of.low : last] != COLLECTIVE
-        busy_ns = [int((end - start).sum(where=inside & own)) for own in (is_own, True)]
+        is_compute = o.kind[of.low : last] != COLLECTIVE
+        busy_ns = [int((end - start).sum(where=inside & rows)) for rows in (is_compute, True)]
         took.append(busy_ns if inside.any() else [NOT_FOUND])
     chosen = range(len(its)) if (most := max(took)) == [NOT_FOUND] else [took.index(most)]
     streams = [its[n].low + np.flatnonzero(is_left[n]) for n in chosen if is_left[n].any()]

@@ -180,9 +180,9 @@ class _Waits:
         devices, its_device = dict[int, set[int]](), device.copy()
         for of in self.maker.operations.streams:
             devices.setdefault(of.process, set()).add(of.device)
-        for number, (only, *others) in devices.items():
-            if not others:
-                its_device[(process == number) & (device != UNKNOWN)] = only
+        for number, of_process in devices.items():
+            if len(of_process) == 1:
+                its_device[(process == number) & (device != UNKNOWN)] = min(of_process)
         return its_device
 
     def last_before(
