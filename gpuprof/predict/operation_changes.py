@@ -259,7 +259,7 @@ def streams(_: Profile, changed: Changed, text: str) -> Changed:
     chosen = named(o, text)
     # The host needs what is copied to it, not what it copies to a device.
     copied = chosen & o.where(lambda label: label.kind == COPY and label.src == HOST)
-    changed, held_up, _next = returning(changed, copied)
+    changed, held_up = returning(changed, copied)[:2]
     changed = _bypassed(changed, chosen)
     # The host waits for the last one of them before what it waits for.
     for kind in kinds.SYNCHRONISATIONS:
