@@ -32,16 +32,16 @@ from gpuprof.readers.job_numbers import JobNumbers
 # Table of each file, and tables of the data model that are small and stay those of their files.
 FILES: Final = "files"
 _SMALL: Final = (schema.DEVICES, schema.LINKS, schema.RUNS, schema.ACTIVITY_SUMMARY)
-_TOLD: Final = (
+_ORIGIN_TEXTS: Final = (
     "reader", "tool", "tool_version", "exporter_version", "schema_version", "command",
     "recorded_at", "variant", "host",
 )  # fmt: skip
-_ORIGIN: Final = (*_TOLD, "epoch_ns", "start_resolution_ns")
+_ORIGIN: Final = (*_ORIGIN_TEXTS, "epoch_ns", "start_resolution_ns")
 FILES_SCHEMA: Final = pa.schema(
     [
         (FILE_PLACE, pa.int64()),
         ("source", pa.string()),
-        *((name, pa.string()) for name in _TOLD),
+        *((name, pa.string()) for name in _ORIGIN_TEXTS),
         ("epoch_ns", pa.int64()),
         ("start_resolution_ns", pa.int64()),
         ("rank", pa.int64()),
