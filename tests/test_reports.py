@@ -3,7 +3,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from gpuprof.model.selection import Selection
 from recordings import DUAL, PUBLISHED_DUAL, copy, kernel, summary, trace
 from tensorflow_runs import copy as tensor_copy
 from tensorflow_runs import document, written
@@ -15,6 +14,7 @@ from gpuprof.base.errors import UsageError
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import BY_NAME
+from gpuprof.model.table import Selection
 from gpuprof.readers import read_profile
 
 
