@@ -149,7 +149,7 @@ class ParquetFile(NamedTuple):
     columns: pa.Schema
 
 
-class _Groups(NamedTuple):
+class _RowGroups(NamedTuple):
     """Groups of rows that are decoded together: their file, their numbers there, their rows."""
 
     file: ParquetFile
@@ -256,7 +256,7 @@ class ParquetColumns:
         Those of a large group are decoded when they are asked for.
         """
 
-        def decoded(place: _Groups) -> Iterable[pa.RecordBatch]:
+        def decoded(place: _RowGroups) -> Iterable[pa.RecordBatch]:
             batches = self._decoded(names, place)
             return batches if place.rows > _MOST_ROWS else [*batches]
 
@@ -268,18 +268,18 @@ class ParquetColumns:
                 raise
             raise fault from error
 
-    def _chosen(self, window: Window | None) -> Iterator[_Groups]:
+    def _chosen(self, window: Window | None) -> Iterator[_RowGroups]:
         """The groups of rows that may lie in a window, those of few rows together."""
         for file in self._files:
-            some = _Groups(file, [], 0)
+            some = _RowGroups(file, [], 0)
             for number in range(file.metadata.num_row_groups):
                 group = file.metadata.row_group(number)
                 if not self._may_hold(file, group, window):
                     continue
                 if some.rows and some.rows + group.num_rows > _BATCH_ROWS:
                     yield some
-                    some = _Groups(file, [], 0)
-                some = _Groups(file, [*some.numbers, number], some.rows + group.num_rows)
+                    some = _RowGroups(file, [], 0)
+                some = _RowGroups(file, [*some.numbers, number], some.rows + group.num_rows)
             if some.numbers:
                 yield some
 
@@ -290,7 +290,7 @@ class ParquetColumns:
         times = group.column(file.metadata.schema.names.index(_TIME)).statistics
         return times is None or not times.has_min_max or (times.min < most and least <= times.max)
 
-    def _decoded(self, names: Sequence[str], place: _Groups) -> Iterator[pa.RecordBatch]:
+    def _decoded(self, names: Sequence[str], place: _RowGroups) -> Iterator[pa.RecordBatch]:
         file = place.file
         there = [name for name in names if name in file.columns.names]
         texts = [name for name in self._texts if name in there]
