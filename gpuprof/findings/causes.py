@@ -324,7 +324,6 @@ def by_family(rows: Iterable[Row]) -> Iterator[tuple[str, list[Row]]]:
         if len(parts) == 1:
             yield "", parts
             continue
-        # Its costs are those where its first cause costs most.
         first, step_ns = parts[0], parts[0]["step_ns"] or 0
         together: dict[str, Any] = {}
         for name in ("cost", "win", "predicted_win"):

@@ -67,7 +67,8 @@ FINDINGS: Final = Schema(
         ),
         "predicted_win_share": Share("predicted_win_ns / step_ns."),
         "family_cost_ns": Ns(
-            "What its family costs, where this one costs most; no time counts twice.", required=True
+            "What its family costs on the device that pays most of it; no time counts twice.",
+            required=True,
         ),
         "family_win_ns": Ns(
             "What mending all of the family can win of that at most.", required=True

@@ -153,7 +153,9 @@ def _family(
         replayed_ns = parts[0]["family_predicted_win_ns"] or 0
         most_ns = max(part["family_win_ns"] for part in parts)
         weight += min(bounds + replayed_ns * steps, most_ns * steps)
-    sums = {name: first[name] for name in first if name.startswith("family_")}
+    # Its causes may cost most on different devices: that of which they cost most together counts.
+    costliest = max(by_phase[first["phase"]], key=itemgetter("family_cost_ns"))
+    sums = {name: costliest[name] for name in first if name.startswith("family_")}
     for lead in (lead for phases in ranked for lead, _ in phases):
         lead.update(sums)
     return (first["order"], -weight, -first["cost_ns"]), ranked

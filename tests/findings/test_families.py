@@ -106,6 +106,20 @@ def test_copies_that_run_at_once_cost_that_time_once():
     assert {row["family_cost_ns"] for row in rows(apart).values()} == {39 * US}
 
 
+def test_a_family_costs_what_the_device_pays_that_pays_most_of_it():
+    """Copies from the host cost most on device 0, and all copies on device 1."""
+    on_1 = {"device_id": 1}
+    profile = launched_ahead(
+        *(((0, 60), kernel()), ((60, 82), HTOD), ((82, 100), kernel())),
+        *(((0, 60), kernel(**on_1)), ((60, 80), HTOD | on_1 | {"dst_device_id": 1})),
+        *(((80, 99), DTOD | on_1), ((99, 100), kernel(**on_1))),
+    )
+    copies = [row for row in findings(profile).to_pylist() if row["family"] == "copies"]
+
+    assert [(row["device_id"], row["cost_ns"]) for row in copies] == [(0, 22 * US), (1, 19 * US)]
+    assert {row["family_cost_ns"] for row in copies} == {39 * US}
+
+
 def test_changes_of_a_family_are_replayed_together():
     profile = queued((60, kernel()), (20, HTOD), (20, DTOD))
     found = rows(profile)
