@@ -254,10 +254,6 @@ class Maker:
         kinds = np.full(len(slack), kind, np.int8)
         self._parts.append(Edges(source[fits], target[fits], kinds, least, least))
 
-    def return_after(self, times_ns: Int64s, calls: Int64s) -> None:
-        """Let some calls return after these times."""
-        np.maximum.at(self.time_ns, 2 * calls + 1, times_ns + 1)
-
     def edges(self) -> Edges:
         """All of them."""
         return together(self._parts)

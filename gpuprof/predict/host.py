@@ -52,7 +52,9 @@ def add_calls(maker: Maker, profile: Profile) -> Numbers:
     is_awaited = o.where(lambda of: of.is_pageable)[copies] | c.is_waiting[call]
     is_awaited &= o.end_ns[copies] <= c.end_ns[call]
     waits.add(COPY_CALL, call[is_awaited], copies[is_awaited])
-    waits.add(SYNCHRONISATION, *waits.returning(*_synchronisations(waits, profile)))
+    calls, awaited = _synchronisations(waits, profile)
+    waits.let_return_after(awaited, calls)
+    waits.add(SYNCHRONISATION, calls, awaited)
     # Those that wait by their name, where the recording has no synchronisation for them, wait for
     # the last operation of each stream, among those launched before, that ended before they return.
     called = np.flatnonzero(c.is_waiting & ~waits.is_blocked)
@@ -145,8 +147,8 @@ class _Waits:
         is_until = (awaited <= end) & (awaited >= end - soon_ns) & (awaited >= start)
         self.is_blocked[calls[is_until]] = True
 
-    def returning(self, calls: Int64s, operations: Int64s) -> tuple[Int64s, Int64s]:
-        """Calls, which return no earlier than the work that they wait for, and this work.
+    def let_return_after(self, operations: Int64s, calls: Int64s) -> None:
+        """Let calls return no earlier than the operations that they wait for.
 
         Clocks of a device and its host may be a few us apart: work that seems to end so soon after
         a call returned, and before the next call of its thread, ended when that returned.
@@ -157,8 +159,7 @@ class _Waits:
         until[last] = _LATEST
         early_ns = awaited - maker.calls.end_ns[calls]
         is_early = (early_ns > 0) & (early_ns <= AWAITED_NS) & (awaited < until[calls])
-        maker.return_after(awaited[is_early], calls[is_early])
-        return calls, operations
+        np.maximum.at(maker.time_ns, 2 * calls[is_early] + 1, awaited[is_early] + 1)
 
     @cached_property
     def launched(self) -> list[Int64s]:

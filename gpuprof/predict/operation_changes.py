@@ -16,7 +16,6 @@ from gpuprof.facts.kernel_kinds import COPY as COPY_KERNEL
 from gpuprof.facts.kernel_kinds import ELEMENTWISE, LAYOUT, kind_of
 from gpuprof.facts.numbers import NOT_FOUND, read_columns
 from gpuprof.facts.operator_calls import gpu_models
-from gpuprof.model.derived import HOST
 from gpuprof.model.intervals import Int64s, covered_within, union
 from gpuprof.model.profile import Profile
 from gpuprof.model.words import Words, narrowed
@@ -24,7 +23,16 @@ from gpuprof.predict import graph as kinds
 from gpuprof.predict.graph import APART, NEVER, NO_WORK, holds, is_before
 from gpuprof.predict.link_models import FAST, SLOW, USUAL
 from gpuprof.predict.recorded import COLLECTIVE, COPY, KERNEL, MEMSET, Flags, Label, Operations
-from gpuprof.predict.replay import Changed, after_each, calls_of, lasting, named, on_route, without
+from gpuprof.predict.replay import (
+    Changed,
+    after_each,
+    calls_of,
+    from_host,
+    lasting,
+    named,
+    on_route,
+    without,
+)
 
 _SCALE: Final = re.compile(r"(.+):(\d*\.?\d+)")
 # Other blocks of a kernel can go on while a fault is handled: it waits for a part of that time.
@@ -157,7 +165,7 @@ def hide(_: Profile, changed: Changed, text: str) -> Changed:
     graph = changed.graph
     o, first = graph.operations, len(graph.calls)
     chosen = on_route(o, text)
-    is_early = chosen & o.where(lambda label: label.src == HOST)
+    is_early = chosen & from_host(o)
     chained = np.zeros(len(o), bool)
     rows, is_next = _routes(o, chosen)
     before, after = rows[:-1][is_next], rows[1:][is_next]
@@ -193,7 +201,7 @@ def returning(changed: Changed, copies: Flags) -> tuple[Changed, int, int]:
     graph, w = changed.graph, changed.weights
     o, calls = graph.operations, len(graph.calls)
     is_launched = o.call != NOT_FOUND
-    early = copies & o.where(lambda label: label.src == HOST)
+    early = copies & from_host(o)
     is_early, call = calls_of(graph, early), w.edges.target // 2
     is_wait = np.isin(w.edges.kind, (*kinds.SYNCHRONISATIONS, kinds.COPY_CALL))
     is_of_copy = holds(early, changed.operation(slice(None), is_source=True))
@@ -207,9 +215,9 @@ def returning(changed: Changed, copies: Flags) -> tuple[Changed, int, int]:
     launches = o.call[o.where(lambda label: label.kind <= COLLECTIVE) & is_launched]
     if len(launches):
         usual_ns = int(np.median(narrowed(graph.calls.took_ns)[launches]))
-        returning = np.minimum(w.call_ns, np.int64(usual_ns))
+        free_ns = np.minimum(w.call_ns, np.int64(usual_ns))
         is_free = calls_of(graph, copies) | is_next
-        changed = changed.with_times(call_ns=np.where(is_free, returning, w.call_ns))
+        changed = changed.with_times(call_ns=np.where(is_free, free_ns, w.call_ns))
     return changed, int(is_held.sum()), int(is_next.sum())
 
 
@@ -258,7 +266,7 @@ def streams(_: Profile, changed: Changed, text: str) -> Changed:
     o, edges, first = graph.operations, graph.weights.edges, len(graph.calls)
     chosen = named(o, text)
     # The host needs what is copied to it, not what it copies to a device.
-    copied = chosen & o.where(lambda label: label.kind == COPY and label.src == HOST)
+    copied = chosen & from_host(o)
     changed, held_up = returning(changed, copied)[:2]
     changed = _bypassed(changed, chosen)
     # The host waits for the last one of them before what it waits for.

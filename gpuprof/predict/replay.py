@@ -280,6 +280,11 @@ def _on_one_route(o: Operations, route: str | None) -> Flags:
     return o.where(lambda of: of.kind == COPY and of.text.split(" ")[0].startswith(kind))
 
 
+def from_host(o: Operations) -> Flags:
+    """Copies from the host to a device."""
+    return o.where(lambda label: label.kind == COPY and label.src == HOST)
+
+
 def calls_of(graph: Graph, chosen: Flags) -> Flags:
     """The calls that launch some operations and no others."""
     call = graph.operations.call
