@@ -315,11 +315,9 @@ def _keys(profile: Profile) -> Iterator[Sequence[Numbers]]:
             continue
         for part in profile.columns(table, *KEYS):
             yield [*map(narrowed, part)]
-        if profile is profile.unrestricted and profile.is_large:
-            # Nothing else asks for the ids of millions of activities other than copies. Their
-            # memory is not given back to the system: the calls are read next.
-            of = profile.loaded(table)
-            of.release({*of.schema.columns, "name_id"} - {"correlation_id"})
+        if profile is profile.unrestricted:
+            # Nothing else asks for the ids of millions of activities other than copies.
+            profile.let_go(table, "correlation_id")
 
 
 @once_per_profile
