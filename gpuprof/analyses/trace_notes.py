@@ -89,7 +89,7 @@ def _span_notes(profile: Profile, tables: Collection[str]) -> Iterator[str]:
             f"Device {device} ran nothing in this recording; other devices copied from or to it."
             " Its other activity, for example for another process, is unknown."
         )
-    idle = [device for device in without_kernels(profile) if device not in far_ends(profile)]
+    idle = without_kernels(profile)
     if idle and "findings" in tables and profile.selection.device_id is None:
         numbers = listed([str(device) for device in idle])
         yield (

@@ -197,13 +197,14 @@ def far_ends(profile: Profile) -> tuple[int, ...]:
 def without_kernels(profile: Profile) -> tuple[int, ...]:
     """Devices that ran copies and memsets alone in the whole recording, where others ran kernels.
 
-    None where the device of a kernel is unknown.
+    None where the device of a kernel is unknown; `far_ends` ran nothing.
     """
     lines = timelines(profile)
     computing = {line.device_id for line in lines if line.kernels_ns}
     if not computing or None in computing:
         return ()
-    return tuple(line.number for line in lines if line.device_id not in {None, *computing})
+    excluded = {None, *computing, *far_ends(profile)}
+    return tuple(line.number for line in lines if line.device_id not in excluded)
 
 
 def slice_borders(devices: Sequence[DeviceTimeline], slices: int) -> Int64s:

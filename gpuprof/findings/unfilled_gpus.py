@@ -71,8 +71,8 @@ def of_scope(scope: Scope) -> Iterator[Finding]:
     """What kernels with few warps, and with few blocks, cost a step, and idle multiprocessors."""
     of_launches = [*_of_launches(scope)]
     yield from of_launches
-    is_told = any(finding.cause == "small_grids" for finding in of_launches)
-    if is_told or not metric_samples(scope.profile):
+    has_small_grids = any(finding.cause == "small_grids" for finding in of_launches)
+    if has_small_grids or not metric_samples(scope.profile):
         return
     computing = intersection(scope.device.exposed[COMPUTE], union(scope.start_ns, scope.end_ns))
     share = mean_of(scope.profile, scope.device.device_id, "SMs Active", computing)

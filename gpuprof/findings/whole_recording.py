@@ -157,10 +157,8 @@ def _truncated(recorded: Profile) -> tuple[str, str] | None:
     names = {_NUMBER_OF_PHASE.sub("", steps.phase.name) for steps in marked}
     parts = named_parts(recorded)
     is_step = np.array([masked(text) in names for text, _, _ in parts.labels], bool)
-    marks, recorded_steps = (
-        np.count_nonzero(is_step[parts.label]),
-        sum(len(of.start_ns) for of in marked),
-    )
+    marks = np.count_nonzero(is_step[parts.label])
+    recorded_steps = sum(len(of.start_ns) for of in marked)
     steps = f", after {recorded_steps:,} of {marks:,} steps" if recorded_steps < marks else ""
     words = f"has no records of what was launched last{steps}: of {lost:,} of {calls:,} launches"
     return words, "steps" if steps else "totals"

@@ -206,9 +206,8 @@ def _with_short_openers(table: pa.Table) -> pa.Table:
     for place, column in enumerate(table.column_names):
         if column in _OPENERS:
             names = table.column(column).to_pylist()
-            openers = zip(names, is_detected, strict=True)
+            openers = [*zip(names, is_detected, strict=True)]
             shown = short_names({name for name, is_opener in openers if is_opener and name})
-            openers = zip(names, is_detected, strict=True)
             looks = [shown.get(name, name) if is_opener else name for name, is_opener in openers]
             table = table.set_column(place, column, pa.chunked_array([texts(looks)]))
     return table
