@@ -368,7 +368,7 @@ def test_without_a_recorder_the_times_are_said():
 
     announced, times, _ = completed.stderr.splitlines()
     assert announced == "Recording with none (as requested) into run"
-    assert re.fullmatch(r"It ran for [\d.]+ m?s; 2 marked epochs of [\d.]+ m?s", times)
+    assert re.fullmatch(r"It ran for [\d.]+ m?s; 2 marked epochs of [\d.]+ (m|µ)?s", times)
 
 
 def test_a_run_is_all_that_is_written_and_as_private_as_the_user_has_it():
