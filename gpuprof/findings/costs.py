@@ -13,7 +13,7 @@ import pyarrow as pa
 from gpuprof.base.errors import UsageError
 from gpuprof.base.units import say_ns
 from gpuprof.facts.launches import activities
-from gpuprof.facts.step_times import typical_steps
+from gpuprof.facts.step_times import are_similar, typical_steps
 from gpuprof.findings import (
     costly_kernels,
     exposed_collectives,
@@ -471,7 +471,7 @@ def with_win(finding: Finding) -> Finding:
 def won_together(findings: Sequence[Finding]) -> int | None:
     """What the changes that mend some findings win of a step in one replay; None for no replay.
 
-    No more than what they win one by one.
+    No more than what they win one by one, or what their family can win at most.
     """
     replayed = [finding for finding in findings if finding.won_ns is not None]
     if not replayed:
@@ -484,13 +484,23 @@ def won_together(findings: Sequence[Finding]) -> int | None:
         except UsageError:  # of changes that do not go together
             in_one_ns = max(finding.won_ns or 0 for finding in replayed)
         won_ns = min(won_ns, max(in_one_ns, 0))
-    return won_ns
+    return min(won_ns, max(finding.of_family_ns[1] for finding in findings))
 
 
 def _effect(scope: Scope, *changes: str) -> tuple[Int64s, str]:
     steps = Steps((scope.device.number,), None, is_of_all=False)
     if scope.has_steps:
         steps = Steps(scope.devices, (scope.start_ns, scope.end_ns))
+    if scope.has_steps and "balance" in changes:
+        # Ranks of other processes are of the same steps.
+        ranks = [
+            other
+            for other in scopes(scope.profile)
+            if other.phase == scope.phase and are_similar(other.median_ns, scope.median_ns)
+        ]
+        of_devices = tuple((rank.start_ns, rank.end_ns) for rank in ranks)
+        devices = tuple(rank.device.number for rank in ranks)
+        steps = steps._replace(devices=devices, of_devices=of_devices)
     return effect(scope.profile, changes, steps)
 
 

@@ -88,12 +88,21 @@ def effect(profile: Profile, changes: Sequence[str], steps: Steps) -> tuple[Int6
         last = ends[[graph.time_ns[ends].argmax()]]
         won_ns = (graph.time_ns[last] - replayed.at(last)).astype(np.float64)
     else:
-        predicted = StepTime(graph, changed).of_steps(steps, replayed)
         # What precedes the first operation that is left is no gain of a recording.
         is_left = changed.gone is not None and not changed.is_balanced
         recorded = as_measured(graph, changed.weights if is_left else None)
-        took = StepTime(graph, changed if is_left else None).of_steps(steps, recorded)[0]
-        won_ns = took - np.mean(predicted, axis=0)
+        before, after = StepTime(graph, changed if is_left else None), StepTime(graph, changed)
+        each = [steps]
+        if changed.is_balanced and steps.of_devices:
+            each = [
+                Steps((of,), its) for of, its in zip(steps.devices, steps.of_devices, strict=True)
+            ]
+        won = [
+            before.of_steps(its, recorded)[0] - np.mean(after.of_steps(its, replayed), axis=0)
+            for its in each
+        ]
+        # A rank that is ahead of others may have a step more.
+        won_ns = np.mean([of_rank[: min(map(len, won))] for of_rank in won], axis=0)
     return np.rint(won_ns).astype(np.int64), "; ".join(changed.assumptions)
 
 

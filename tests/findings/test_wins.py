@@ -169,17 +169,19 @@ def test_of_too_many_operations_the_command_is_said_that_replays_them(monkeypatc
     assert row["command"].endswith(row["change"] + "'")
 
 
-def ranks(count=20):
+def ranks(count=20, processes=(100, 100)):
     """Two ranks of one program, of which the first always waits 30 µs in a step of 80 µs."""
     rows = {"kernels": [], "memcpys": [], "api_calls": [], "nvtx_ranges": []}
     for rank, computes in enumerate((40, 70)):
+        process = {"process_id": processes[rank]}
         for step in range(count):
             at, called = (5 + step * 80) * US, step * 4 * US
-            thread = {"thread_id": rank}
+            thread = {"thread_id": rank} | process
             works = (at, at + computes * US, kernel()), (at + computes * US, at + 80 * US, REDUCE)
             for part, (start, end, what) in enumerate(works):
                 number = {"correlation_id": (2 * step + part) * 2 + rank}
-                rows["kernels"].append((start, end, what | number | {"device_id": rank}))
+                place = {"device_id": rank} | process
+                rows["kernels"].append((start, end, what | number | place))
                 begun = called + 2 * part * US
                 rows["api_calls"].append((begun, begun + US, number | thread))
             span = {"text": f"step {step}"} | thread
@@ -187,8 +189,19 @@ def ranks(count=20):
     return draw(**rows)
 
 
-def test_ranks_that_arrive_together_win_the_mean_of_what_they_wait():
-    row = row_of(ranks(), "collective_waiting")
+def test_causes_of_one_family_win_together_no_more_than_that_can_win_at_most():
+    """As where the pauses beside copies that overlap go with each of them."""
+    found = costs.findings_of_scopes(queued((80, kernel()), (20, HTOD)))
+    [copies] = [finding for of_scope in found.values() for finding in of_scope]
+    alone = costs.with_win(copies)
+
+    assert costs.won_together([alone]) == alone.won_ns == 20 * US
+    assert costs.won_together([alone._replace(of_family_ns=(15 * US, 15 * US, None))]) == 15 * US
+
+
+@pytest.mark.parametrize("processes", [(100, 100), (100, 200)])
+def test_ranks_that_arrive_together_win_the_mean_of_what_they_wait(processes):
+    row = row_of(ranks(processes=processes), "collective_waiting")
 
     assert (row["device_id"], row["change"], row["win_ns"]) == (0, "balance", 30 * US)
     assert row["predicted_win_ns"] == pytest.approx(15 * US, rel=0.1)
