@@ -298,14 +298,14 @@ def _after_the_last(changed: Changed, away: Int64s, into: Int64s) -> Changed:
     return changed
 
 
-_HIDE: Final = "hide="
+_BALANCE, _HIDE = "balance", "hide="
 _LINK: Final = re.compile(r"link(?:\[(.+)\])?=(.+)")
 # Changes that leave open what something takes: the range is from their slow to their fast times.
 OPEN: Final = ("link", "merge=", "faults=", "gpu=")
 
 
 def apply(profile: Profile, changes: Sequence[str], bound: int) -> Changed:
-    """Apply changes to the graph of a recording, one after the other.
+    """Apply changes to the graph of a recording, one after the other, `balance` before others.
 
     Links are those of ``bound``: `USUAL`, `SLOW` or `FAST`.
 
@@ -314,7 +314,8 @@ def apply(profile: Profile, changes: Sequence[str], bound: int) -> Changed:
     """
     graph = graph_of(profile)
     changed = Changed(graph, graph.weights, bound)
-    for text in _hiding_at_once(changes):
+    # Others then change the transfers that are left of collectives.
+    for text in sorted(_hiding_at_once(changes), key=lambda text: text != _BALANCE):
         name, _, value = text.partition("=")
         if (link := _LINK.fullmatch(text)) is not None:
             changed = with_link(changed, link[1], link[2])
@@ -380,6 +381,6 @@ _WITH_VALUE: Final[dict[str, Callable[[Profile, Changed, str], Changed]]] = {
     "streams": streams,
 }
 _ALONE: Final[dict[str, Callable[[Profile, Changed], Changed]]] = {
-    "balance": balance,
+    _BALANCE: balance,
     "no-launch-cost": no_launch_cost,
 }

@@ -325,9 +325,13 @@ def lasting(
 ) -> Changed:
     """Give some operations other durations, and collectives of several ranks other transfers.
 
-    What is removed stays so.
+    What is removed stays so, and where no rank waits for another collectives take their transfers.
     """
     chosen = chosen if changed.gone is None else chosen & ~changed.gone
+    if changed.is_balanced:
+        took_ns = took_ns if transfer_ns is None else transfer_ns
+        durations = np.where(chosen, took_ns, changed.weights.duration_ns)
+        return changed.with_times(duration_ns=durations)
     transfers = changed.stored(TRANSFER, chosen)
     meeting = changed.operation(transfers)
     # A collective ends one transfer after the last rank arrived, not after its own start.

@@ -462,6 +462,14 @@ def test_balanced_ranks_take_their_own_time_and_the_program_the_mean(steps):
     assert of_recording[None]["predicted_ns"] == int(np.mean(alone_ns)) <= measured_ns
 
 
+@pytest.mark.parametrize("changes", [["balance", "scale=.:0.5"], ["scale=.:0.5", "balance"]])
+def test_balanced_ranks_that_work_in_half_the_time_do_not_wait_again(changes):
+    """Each computes 100 or 300 µs a step, and transfers take 50."""
+    rows = predict(ranks_in_step([(100, 300)] * 5), changes).tables["prediction"].to_pylist()
+
+    assert [row["predicted_ns"] for row in rows[:3]] == [625_000, 375_000, 875_000]
+
+
 def test_separate_streams_make_nothing_take_longer_where_pauses_differ():
     """The pauses between kernels of a stream are 1 us at first, and 3 us in most cases."""
     starts = [10, *(111 + 101 * n for n in range(20)), *(2_134 + 103 * n for n in range(30))]
