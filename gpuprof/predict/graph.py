@@ -73,6 +73,8 @@ KINDS: Final = (
 ) = range(len(KINDS))  # fmt: skip
 # Calls that wait, as recorded or by their names.
 SYNCHRONISATIONS: Final = (SYNCHRONISATION, SYNCHRONISATION_BY_NAME)
+# What an operation waits by for one on another stream.
+WAITS_OF_STREAMS: Final = (EVENT, AWAITED)
 IS_FIXED: Final = np.array([kind.is_fixed for kind in KINDS])
 # Those of latencies whose usual time `Weights` have by kind of operation.
 IMPLIED: Final = (LAUNCH, STREAM, OVERLAP)

@@ -5,6 +5,7 @@ streams are separate.
 """
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -160,7 +161,8 @@ def hide(_: Profile, changed: Changed, text: str) -> Changed:
     """Let copies of a kind or route overlap with other work.
 
     Copies to a device run ahead: they follow one another on their route, and the operations after
-    them still wait for them. Other copies follow their stream, and nothing waits for them.
+    them still wait for them. Other copies follow their stream, and nothing waits for them, but for
+    what they waited for.
     """
     graph = changed.graph
     o, first = graph.operations, len(graph.calls)
@@ -173,8 +175,9 @@ def hide(_: Profile, changed: Changed, text: str) -> Changed:
     changed = changed.adding(kinds.STREAM, source, target)
     # Copies that overlap still wait for the same.
     chained[after] = is_before(graph.time_ns, source, target)
-    changed = _bypassed(returning(changed, chosen)[0], chosen, kinds.AWAITED)
-    is_chained, is_late, w = is_early & chained, chosen & ~is_early, changed.weights
+    is_chained, is_late = is_early & chained, chosen & ~is_early
+    changed = _bypassed(returning(changed, chosen)[0], chosen, *kinds.WAITS_OF_STREAMS)
+    changed, w = _after_other_streams(changed, is_late), changed.weights
     source, target = (changed.operation(slice(None), is_source=end) for end in (True, False))
     is_never = holds(is_chained, target) | (holds(chosen, source) & (target < 0))
     is_never |= holds(is_late, source) & (target >= 0) & (target < len(o))
@@ -235,20 +238,47 @@ def _routes(o: Operations, chosen: Flags) -> tuple[Int64s, Flags]:
     return rows[order], np.diff(route[order]) == 0
 
 
-def _bypassed(changed: Changed, chosen: Flags, *more_kinds: int) -> Changed:
-    """Edges past some operations: from the one before them on their stream to what follows."""
+def _following(
+    changed: Changed, chosen: Flags, *more_kinds: int
+) -> Iterator[tuple[int, Int64s, Int64s]]:
+    """Kinds of edges from some operations to others and to calls: sources, and instants after."""
     graph = changed.graph
-    o, edges, first = graph.operations, graph.weights.edges, len(graph.calls)
-    next_ones = np.flatnonzero(after_each(chosen) & (graph.weights.follows == APART))
-    past = [(kinds.STREAM, next_ones - 1, 2 * (first + next_ones))]
+    first = len(graph.calls)
+    next_ones = np.flatnonzero(after_each(chosen) & ~chosen & (graph.weights.follows == APART))
+    yield kinds.STREAM, next_ones - 1, 2 * (first + next_ones)
     for kind in (*kinds.SYNCHRONISATIONS, *more_kinds):
         rows = changed.stored(kind, chosen, is_source=True)
         rows = rows[changed.weights.edges.least_ns[rows] != NEVER]
-        past.append((kind, changed.operation(rows, is_source=True), edges.target[rows]))
-    for kind, passed, target in past:
-        from_ = _latest(o, ~chosen, passed)
-        is_some = (from_ != NOT_FOUND) & ~holds(chosen, target // 2 - first)
-        changed = changed.adding(kind, 2 * (first + from_[is_some]) + 1, target[is_some])
+        target = graph.weights.edges.target[rows]
+        is_other = ~holds(chosen, target // 2 - first)
+        yield kind, changed.operation(rows, is_source=True)[is_other], target[is_other]
+
+
+def _bypassed(changed: Changed, chosen: Flags, *more_kinds: int) -> Changed:
+    """Edges past some operations: from the one before them on their stream to what follows."""
+    graph = changed.graph
+    for kind, passed, target in [*_following(changed, chosen, *more_kinds)]:
+        from_ = _latest(graph.operations, ~chosen, passed)
+        is_some = from_ != NOT_FOUND
+        source = 2 * (len(graph.calls) + from_[is_some]) + 1
+        changed = changed.adding(kind, source, target[is_some])
+    return changed
+
+
+def _after_other_streams(changed: Changed, chosen: Flags) -> Changed:
+    """Edges past some operations: from what the last of them waited for on other streams."""
+    waits = kinds.WAITS_OF_STREAMS
+    rows = np.concatenate([changed.stored(kind, chosen) for kind in waits])
+    rows = rows[np.argsort(changed.operation(rows), kind="stable")]
+    source, waited = changed.weights.edges.source[rows], changed.operation(rows)
+    is_waiting = np.isin(np.arange(len(chosen)), waited)
+    for kind, passed, target in [*_following(changed, chosen, *waits)]:
+        last = _latest(changed.graph.operations, is_waiting, passed)
+        low, high = (np.searchsorted(waited, last, side=side) for side in ("left", "right"))
+        # Each may have waited for several.
+        for number in range(int((high - low).max(initial=0))):
+            its = low + number < high
+            changed = changed.adding(kind, source[low[its] + number], target[its])
     return changed
 
 

@@ -347,14 +347,17 @@ def lasting(
 
 
 def without(changed: Changed, chosen: Flags, is_gone: Flags) -> Changed:
-    """Remove operations, which then take no time and wait for their streams only, and calls."""
+    """Remove operations, which then take no time, and calls.
+
+    They wait for their streams, and these for other streams, as before: what needs the result of a
+    copy does not begin before that of which it was one.
+    """
     graph, w, calls = changed.graph, changed.weights, len(changed.graph.calls)
     source, target = (changed.operation(slice(None), is_source=end) for end in (True, False))
     # A wait for a stream, also one that is inferred, then waits for the operation before; a wait
     # for the copy itself is removed.
-    never = holds(chosen, target) | (
-        (w.edges.kind == kinds.DEFAULT_STREAMS) & holds(chosen, source)
-    )
+    never = ~np.isin(w.edges.kind, kinds.WAITS_OF_STREAMS) & holds(chosen, target)
+    never |= (w.edges.kind == kinds.DEFAULT_STREAMS) & holds(chosen, source)
     never |= holds(is_gone, target + calls) & (w.edges.kind != kinds.OTHER_THREAD)
     # The first operation of a stream still starts no earlier than its launch.
     is_first = np.append(True, np.diff(graph.operations.stream) != 0)[: len(chosen)]

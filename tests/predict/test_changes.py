@@ -53,6 +53,45 @@ def test_a_change_moves_what_waits_for_it(what, predicted):
     assert both(peers(), what) == (85_000, predicted)
 
 
+def stages(*, has_events):
+    """A kernel of 50 µs, a copy of what it computes in 10 µs, and a kernel that needs that.
+
+    Each is on a stream of its own, none of them the default stream of its device.
+    """
+    other, rows = PLACE | {"device_id": 1}, {}
+    if has_events:
+        waits = (3, 13, {"device_id": 0}, (0, 7)), (5, 8, {"device_id": 1}, (0, 13))
+        rows["synchronizations"] = [
+            {
+                "sync_kind": "stream_wait", "start_ns": n * US, "end_ns": n * US + 500,
+                "correlation_id": n, "event_id": n, "stream_id": stream,
+                "src_device_id": source[0], "src_stream_id": source[1],
+            } | PLACE | device
+            for n, stream, device, source in waits
+        ]  # fmt: skip
+    ends = {"src_device_id": 0, "dst_device_id": 1, "bytes": 100_000}
+    return trace(
+        kernels=[
+            kernel("a", 10_000, 60_000, stream_id=7, correlation_id=1, **PLACE),
+            kernel("b", 10_000, 20_000, stream_id=3, correlation_id=2, **PLACE),
+            kernel("b", 20_000, 30_000, stream_id=3, correlation_id=2, **other),
+            kernel("c", 74_000, 94_000, stream_id=8, correlation_id=6, **other),
+        ],
+        memcpys=[copy("PtoP", 62_000, 72_000, stream_id=13, correlation_id=4, **PLACE | ends)],
+        api_calls=[call("cuda", n * US, n * US + 500, n) for n in range(1, 7)],
+        **rows,
+    )
+
+
+@pytest.mark.parametrize("what", ["drop=^PtoP", "hide=PtoP", "hide=0->1"])
+@pytest.mark.parametrize("has_events", [True, False])
+def test_what_needs_a_copy_does_not_begin_before_what_it_is_a_copy_of(what, has_events):
+    measured_ns, predicted_ns = both(stages(has_events=has_events), what)
+
+    assert measured_ns == 84_000
+    assert 70_000 < predicted_ns < 76_000
+
+
 def test_a_dropped_copy_holds_up_nothing():
     # The copy kept c from running beside a, which takes 50 µs.
     assert both(peers(), "drop=^PtoP")[1] < 60_000
