@@ -17,7 +17,7 @@ from gpuprof.facts.launches import ALL_THREADS
 from gpuprof.facts.numbers import NOT_FOUND, read_columns
 from gpuprof.facts.nvtx import like, ranges_like
 from gpuprof.facts.phases import steps_by_phase
-from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.derived import HOST, UNKNOWN
 from gpuprof.model.intervals import Int64s, covered_within, union
 from gpuprof.model.profile import Profile
 from gpuprof.model.words import Words
@@ -26,13 +26,12 @@ from gpuprof.predict.build import graph_of
 from gpuprof.predict.graph import NEVER, NO_WORK, Graph, holds
 from gpuprof.predict.link_models import fitted, with_link
 from gpuprof.predict.operation_changes import faults, gpu, hide, returning, scale, streams
-from gpuprof.predict.recorded import COLLECTIVE, Flags
+from gpuprof.predict.recorded import COLLECTIVE, COPY, Flags
 from gpuprof.predict.replay import (
     Changed,
     after_each,
     calls_of,
     calls_within,
-    from_host,
     lasting,
     named,
     without,
@@ -356,7 +355,9 @@ def _drop(profile: Profile, changed: Changed, text: str) -> Changed:
     else:
         chosen = named(o, text)
     is_gone = is_within | calls_of(graph, chosen)
-    changed, _, waiting = returning(changed, chosen & from_host(o))
+    # Nor does the host wait for a number that it does not read.
+    with_host = chosen & o.where(lambda of: of.kind == COPY and HOST in {of.src, of.dst})
+    changed, _, waiting = returning(changed, with_host, with_host)
     changed = without(changed, chosen, is_gone)
     words = (
         f"operations of {text} ({chosen.sum():,}) and their calls ({is_gone.sum():,}) are removed"

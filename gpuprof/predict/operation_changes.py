@@ -176,7 +176,8 @@ def hide(_: Profile, changed: Changed, text: str) -> Changed:
     # Copies that overlap still wait for the same.
     chained[after] = is_before(graph.time_ns, source, target)
     is_chained, is_late = is_early & chained, chosen & ~is_early
-    changed = _bypassed(returning(changed, chosen)[0], chosen, *kinds.WAITS_OF_STREAMS)
+    changed = returning(changed, chosen, is_early)[0]
+    changed = _bypassed(changed, chosen, *kinds.WAITS_OF_STREAMS)
     changed, w = _after_other_streams(changed, is_late), changed.weights
     source, target = (changed.operation(slice(None), is_source=end) for end in (True, False))
     is_never = holds(is_chained, target) | (holds(chosen, source) & (target < 0))
@@ -194,17 +195,15 @@ def hide(_: Profile, changed: Changed, text: str) -> Changed:
     )
 
 
-def returning(changed: Changed, copies: Flags) -> tuple[Changed, int, int]:
-    """Let calls of copies take no longer than launches, and none wait for copies to a device.
+def returning(changed: Changed, copies: Flags, early: Flags) -> tuple[Changed, int, int]:
+    """Let calls of copies take no longer than launches, and none wait for some of them.
 
-    The call after that of such a copy goes on, too, if it waits for these alone, as PyTorch does
-    for a copy that blocks. Returns how many calls those copies held up, and of these that come
-    after them.
+    The call after that of one of these goes on, too, if it waits for such alone, as PyTorch does
+    for a copy that blocks. Returns how many calls they held up, and of these that come after them.
     """
     graph, w = changed.graph, changed.weights
     o, calls = graph.operations, len(graph.calls)
     is_launched = o.call != NOT_FOUND
-    early = copies & from_host(o)
     is_early, call = calls_of(graph, early), w.edges.target // 2
     is_wait = np.isin(w.edges.kind, (*kinds.SYNCHRONISATIONS, kinds.COPY_CALL))
     is_of_copy = holds(early, changed.operation(slice(None), is_source=True))
@@ -219,7 +218,7 @@ def returning(changed: Changed, copies: Flags) -> tuple[Changed, int, int]:
     if len(launches):
         usual_ns = int(np.median(narrowed(graph.calls.took_ns)[launches]))
         free_ns = np.minimum(w.call_ns, np.int64(usual_ns))
-        is_free = calls_of(graph, copies) | is_next
+        is_free = calls_of(graph, copies)
         changed = changed.with_times(call_ns=np.where(is_free, free_ns, w.call_ns))
     return changed, int(is_held.sum()), int(is_next.sum())
 
@@ -297,7 +296,7 @@ def streams(_: Profile, changed: Changed, text: str) -> Changed:
     chosen = named(o, text)
     # The host needs what is copied to it, not what it copies to a device.
     copied = chosen & from_host(o)
-    changed, held_up = returning(changed, copied)[:2]
+    changed, held_up = returning(changed, copied, copied)[:2]
     changed = _bypassed(changed, chosen)
     # The host waits for the last one of them before what it waits for.
     for kind in kinds.SYNCHRONISATIONS:

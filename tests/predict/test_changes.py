@@ -148,13 +148,15 @@ def test_copies_to_and_from_a_device_are_hidden_at_once(what):
     assert both(profile, *what) == (450_000, 30_000 + 300_000 + 20_000)
 
 
-@pytest.mark.parametrize("change", ["drop=^HtoD", "hide=HtoD"])
-def test_the_host_waits_for_no_copy_that_is_dropped_or_hidden(change):
+@pytest.mark.parametrize(
+    ("kind", "change"), [("HtoD", "drop=^HtoD"), ("HtoD", "hide=HtoD"), ("DtoH", "drop=^DtoH")]
+)
+def test_the_host_waits_for_no_copy_that_is_dropped_or_hidden(kind, change):
     """The host launches the next kernel long after the copy that it waited for."""
     events = []
     for at in range(0, 2000, 200):
         events.append(("cudaLaunchKernel", at, at + 5, ("k", at + 10, at + 110)))
-        events.append(("cudaMemcpyAsync", at + 8, at + 12, ("HtoD", at + 111, at + 112)))
+        events.append(("cudaMemcpyAsync", at + 8, at + 12, (kind, at + 111, at + 112)))
         events.append(("cudaStreamSynchronize", at + 14, at + 115, None))
     profile = launched(*events)
 
