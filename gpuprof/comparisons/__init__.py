@@ -11,6 +11,8 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from gpuprof.base.errors import UsageError
 from gpuprof.comparisons.measure.baselines import baselines
 from gpuprof.comparisons.measure.comparability import comparability_notes, mismatches
@@ -42,6 +44,7 @@ from gpuprof.comparisons.measure.labelled_runs import Recording, labelled
 from gpuprof.comparisons.measure.matching import matched
 from gpuprof.comparisons.measure.measured_runs import (
     METRICS,
+    MeasuredRun,
     Measurements,
     Variant,
     is_same,
@@ -80,6 +83,7 @@ from gpuprof.comparisons.words.notes import (
     without_idle_times,
 )
 from gpuprof.comparisons.words.verdicts import headlines, in_brief, unequal_work, verdict
+from gpuprof.facts.step_times import uneven_ns, usual_of
 from gpuprof.model.profile import Profile
 
 __all__ = ["Comparison", "Recording", "comparison", "labelled"]
@@ -255,8 +259,18 @@ def _pair(
             devices if is_job and all(devices) and devices[0] != devices[1] else None,
             other_kernels_of(kernels),
             lacking,
+            _usual_ns(*runs) if unit == STEP else None,
         ),
     )
+
+
+def _usual_ns(*runs: MeasuredRun) -> tuple[int, int] | None:
+    """What a step of both takes in the mean where those of one are uneven; else None."""
+    devices = [run.device for run in runs]
+    before, after = (np.empty(0, np.int64) if of is None else of.steps_ns for of in devices)
+    if not len(before) or not len(after) or not (uneven_ns(before) or uneven_ns(after)):
+        return None
+    return usual_of(before), usual_of(after)
 
 
 def _baseline(variants: Mapping[str, Any], baseline: str | None) -> str:

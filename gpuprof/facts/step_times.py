@@ -27,6 +27,8 @@ _LEVEL: Final = 0.05
 SIMILAR: Final = 1.25
 # The mean of steps stands beside their median where they differ by more.
 _APART: Final = 0.05
+# Steps differ so much that the median tells nothing of their mean.
+_UNEVEN: Final = 1.1
 _LEAST_TYPICAL: Final = 3
 
 
@@ -96,6 +98,28 @@ def mean_beside(lengths: Int64s) -> str:
     middle, mean = median(lengths), lengths.mean()
     is_apart = abs(mean - middle) > _APART * middle
     return f"; mean {say_ns(mean)}" if is_apart else ""
+
+
+def usual_of(steps: Int64s) -> int:
+    """What a step pays of something that each of some steps pays so much of.
+
+    The median over the steps, or the mean without the longest twentieth where that is more:
+    some costs come with every other step, and a single step's tell nothing of the others.
+    """
+    ordered = np.sort(steps).tolist()
+    usual = ordered[: len(ordered) - -(-len(ordered) // 20)] if len(ordered) > 1 else ordered
+    # NumPy's median and mean take ten times as long for as few steps as most recordings have.
+    middle = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
+    return int(max(sum(middle) / 2, sum(usual) / len(usual)))
+
+
+def uneven_ns(lengths: Int64s) -> int | None:
+    """What a step usually takes where single ones often take longer; None where the median tells.
+
+    That is where the mean without the longest twentieth is a tenth more than the median.
+    """
+    usual_ns = usual_of(lengths)
+    return usual_ns if usual_ns > _UNEVEN * median(lengths) else None
 
 
 def levels(lengths: Int64s) -> list[slice]:

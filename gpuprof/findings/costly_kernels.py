@@ -36,8 +36,9 @@ from gpuprof.facts.numbers import NOT_FOUND
 from gpuprof.facts.nvtx import NO_RANGE, OF_ONE_CALL
 from gpuprof.facts.pause_causes import pieces_of
 from gpuprof.facts.pauses import SHORT_WAIT_READS, pauses_of, short_waits
+from gpuprof.facts.step_times import usual_of
 from gpuprof.facts.timeline import LOCAL_COPY, layer_of_copies
-from gpuprof.findings.scope import Finding, Scope, usual_of
+from gpuprof.findings.scope import Finding, Scope
 from gpuprof.model.analysis import reads
 from gpuprof.model.intervals import (
     NOTHING,

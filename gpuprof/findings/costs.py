@@ -13,7 +13,7 @@ import pyarrow as pa
 from gpuprof.base.errors import UsageError
 from gpuprof.base.units import say_ns
 from gpuprof.facts.launches import activities
-from gpuprof.facts.step_times import are_similar, typical_steps
+from gpuprof.facts.step_times import are_similar, typical_steps, usual_of
 from gpuprof.findings import (
     costly_kernels,
     exposed_collectives,
@@ -23,7 +23,7 @@ from gpuprof.findings import (
 )
 from gpuprof.findings.causes import CAUSES, WITHOUT_COST, family_of
 from gpuprof.findings.exposed_copies import hiding
-from gpuprof.findings.scope import Finding, Scope, scopes, usual_of
+from gpuprof.findings.scope import Finding, Scope, scopes
 from gpuprof.findings.whole_recording import incomplete, of_recording
 from gpuprof.model.analysis import per_file
 from gpuprof.model.intervals import NOTHING, Int64s, Intervals, difference, intersection, together

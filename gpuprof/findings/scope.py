@@ -23,6 +23,7 @@ from gpuprof.facts.needless_copies import avoidable
 from gpuprof.facts.nvtx import ranges_of
 from gpuprof.facts.pause_causes import WORTH_READING, calls_in_pauses, pieces_of
 from gpuprof.facts.phases import PHASE_READS, Phase, phases
+from gpuprof.facts.step_times import uneven_ns, usual_of
 from gpuprof.facts.step_windows import DETECTED, masked
 from gpuprof.facts.timeline import (
     COMPUTE,
@@ -38,8 +39,6 @@ from gpuprof.model.profile import Profile, once_per_profile
 from gpuprof.model.schema import Count, Id, Instant, Ns, Schema, Text
 
 SCOPE_READS: Final = reads(PHASE_READS, TIMELINE_READS)
-# Steps differ so much that the median tells nothing of their mean, which costs are then shares of.
-_UNEVEN: Final = 1.1
 # Phases that hold less of what a device does leave too much of it out.
 _ENOUGH: Final = 0.5
 _MEASURED: Final = Schema(
@@ -100,8 +99,7 @@ class Scope:
         The median, or where single steps often take longer, as what they wait for then counts
         for all of them, the mean without the longest twentieth.
         """
-        usual_ns = usual_of(self.end_ns - self.start_ns)
-        return usual_ns if usual_ns > _UNEVEN * self.median_ns else self.median_ns
+        return uneven_ns(self.end_ns - self.start_ns) or self.median_ns
 
     @cached_property
     def compute_ns(self) -> int:
@@ -180,19 +178,6 @@ class Finding(NamedTuple):
     def share(self, ns: int) -> float:
         """A time as a share of the step; 0 of steps without length."""
         return ns / self.scope.step_ns if self.scope.step_ns else 0.0
-
-
-def usual_of(steps: Int64s) -> int:
-    """What a step pays of something that each of some steps pays so much of.
-
-    The median over the steps, or the mean without the longest twentieth where that is more:
-    some costs come with every other step, and a single step's tell nothing of the others.
-    """
-    ordered = np.sort(steps).tolist()
-    usual = ordered[: len(ordered) - -(-len(ordered) // 20)] if len(ordered) > 1 else ordered
-    # NumPy's median and mean take ten times as long for as few steps as most recordings have.
-    middle = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
-    return int(max(sum(middle) / 2, sum(usual) / len(usual)))
 
 
 def span_of(profile: Profile, device: DeviceTimeline) -> Scope:

@@ -2,7 +2,7 @@
 
 import pytest
 from commands import CORPUS, ROOT
-from drawing import draw
+from drawing import draw, stepped
 from recordings import row, summary
 from test_verdicts import _PEER, MS, _trace
 
@@ -25,6 +25,32 @@ def test_the_exposed_part_that_grew_is_named():
     (outcome,) = result.outcomes.to_pylist()
     assert (outcome["basis"], outcome["metric"]) == ("exposed", "span_ns")
     assert (outcome["cause"], outcome["cause_ns"]) == ("PtoP", 2 * MS)
+
+
+@pytest.mark.parametrize(
+    ("slow", "faster", "sentence"),
+    [
+        # Of 29 whole steps without the two longest, 4 take 300 µs and 23 take 100.
+        (
+            300,
+            100,
+            "Single steps often take longer: in the mean without the longest twentieth, b takes"
+            " 29.6 µs (22.9 %) less per step.",
+        ),
+        (300, 310, ""),
+        (100, 101, ""),
+    ],
+)
+def test_steps_that_often_take_longer_are_compared_by_their_mean_too(slow, faster, sentence):
+    """A loader that starves the device in each fifth step, and one that does not."""
+    sides = {
+        label: stepped(*[100_000, 100_000, long_us * 1000, 100_000, 100_000] * 6, idle_ns=1000)
+        for label, long_us in (("a", slow), ("b", faster))
+    }
+    verdict = comparison(sides, skip_steps=0).verdict
+
+    assert verdict.startswith("Against a, b takes ")
+    assert verdict.partition("other runs may differ.")[2].strip() == sentence
 
 
 def _trained(copy):

@@ -57,6 +57,8 @@ class Case(NamedTuple):
             `other_kernels_of` gives them.
         lacking: Why idle times and sums tell nothing, see `without_idle_times`; empty where they
             do.
+        usual_ns: What a step of baseline and candidate takes in the mean, where single steps of one
+            of them often take longer, see `uneven_ns`; None where medians tell.
     """
 
     label: str
@@ -69,6 +71,7 @@ class Case(NamedTuple):
     devices: tuple[int, int] | None = None
     other_kernels: Sequence[tuple[str, int, float]] | None = None
     lacking: str = ""
+    usual_ns: tuple[int, int] | None = None
 
     @property
     def difference(self) -> float:
@@ -139,6 +142,21 @@ def interval(case: Case, *, is_signed: bool = False) -> str:
         return f"interval {low:+.1f} to {high:+.1f} %"
     low, high = (low, high) if case.difference >= 0 else (-high, -low)
     return f"interval {low:.1f} to {high:.1f} %"
+
+
+def in_the_mean(case: Case) -> str:
+    """What the mean of uneven steps comes to, in a sentence; empty where medians tell the same."""
+    if case.usual_ns is None:
+        return ""
+    before_ns, after_ns = case.usual_ns
+    share, more = (after_ns - before_ns) / before_ns, "more" if after_ns >= before_ns else "less"
+    if abs(share - case.growth) <= SAME_WITHIN:
+        return ""
+    return (
+        "Single steps often take longer: in the mean without the longest twentieth,"
+        f" {case.label} takes {say_ns(abs(after_ns - before_ns))} ({say_growth(share)}) {more}"
+        f" {PER_STEP}."
+    )
 
 
 def within_noise(case: Case) -> str:

@@ -27,6 +27,7 @@ from gpuprof.comparisons.words.cases import (
     causes_in_kernels,
     change,
     further_cases,
+    in_the_mean,
     interval,
     largest,
     noise,
@@ -225,7 +226,8 @@ def _clock(baseline: str, cases: Sequence[Case], unit: str) -> str:
     steps = complete if unit == STEP else []
     unequal = [unequal_work(baseline, case, of_recordings=False) for case in steps]
     text = f"Against {baseline}, {'; '.join(clauses)}{further_cases(cases, named)}{noise(named)}."
-    after_text = [_without_idle_times(baseline, case) for case in named if case.lacking]
+    after_text = [in_the_mean(case) for case in steps]
+    after_text += [_without_idle_times(baseline, case) for case in named if case.lacking]
     after_text += _other_kernels(baseline, complete, unit)
     after_text += [_other_sizes(baseline, case, unit) for case in complete]
     return " ".join(filter(None, [*unequal, text, *after_text]))
