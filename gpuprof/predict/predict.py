@@ -14,7 +14,7 @@ from gpuprof.base.units import counted, format_signed, say_ns, say_share
 from gpuprof.facts.host_clock import host_clock
 from gpuprof.facts.launches import activities, launches
 from gpuprof.facts.phases import Phase, phases
-from gpuprof.facts.step_times import are_similar
+from gpuprof.facts.step_times import are_similar, uneven_ns, usual_of
 from gpuprof.facts.timeline import timelines
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
@@ -147,6 +147,8 @@ class _Step(NamedTuple):
 _READ_LATER: Final = ("host_calls", "page_faults", "devices")
 # The mean of steps and their median differ by at most this share in most recordings.
 _ALIKE: Final = 0.01
+# Changes of median and mean that are no further apart are the same.
+_SAME_CHANGE: Final = 0.05
 # Parts of a path that a replay keeps as they are, but where a change says otherwise.
 _AS_RECORDED: Final = (CALL, HOST, WAIT, LATENCY)
 # Name -> critical path, and what a step takes that its parts in a step are scaled to.
@@ -188,9 +190,9 @@ def predict(profile: Profile, changes: Sequence[str]) -> Prediction:
     ]
     # One replay at a time: of millions of operations each takes 0.1 GB and more.
     del usual
-    after = None
+    after, means = None, ""
     if changes and not reason:
-        after = _predicted(profile, changes, changed, each_step, rows)
+        after, means = _predicted(profile, changes, changed, each_step, rows)
     chosen = _most_changed(rows, steps)
     before = steps[chosen].path_and_times(recorded)
     if not changes and not reason:
@@ -219,7 +221,7 @@ def predict(profile: Profile, changes: Sequence[str]) -> Prediction:
     }
     return Prediction(
         tuple(changes),
-        _headline(rows[chosen], reason, paths, is_changed=bool(changes)),
+        _headline(rows[chosen], reason, paths, is_changed=bool(changes)) + means,
         tables,
         tuple(_notes(profile, graph, share, paths, reason)),
         STEP_TIMELINE.table([*steps_rows(graph, in_step, before, after)]),
@@ -290,10 +292,18 @@ def _predicted(
     changed: Changed,
     each_step: Sequence[tuple[_Step, Int64s, Int64s]],
     rows: Sequence[dict[str, Any]],
-) -> tuple[Path, StepTimes]:
-    """Adds predictions to the rows of steps; returns what a step goes through with the changes.
+) -> tuple[tuple[Path, StepTimes], str]:
+    """Adds predictions to the rows of steps.
 
-    ``each_step`` has what each of the steps of a row took as measured and as replayed.
+    Args:
+        profile: The recording.
+        changes: The changes.
+        changed: Its graph with them.
+        each_step: What each of the steps of a row took as measured and as replayed.
+        rows: The rows.
+
+    Returns:
+        What a step goes through with the changes, and a sentence about the mean of uneven steps.
     """
     steps = [step for step, _, _ in each_step]
     timed = StepTime(changed.graph, changed)
@@ -301,7 +311,9 @@ def _predicted(
     predicted_ns = [timed(step.steps, predicted) for step in steps]
     for row, in_changed_ns in zip(rows, predicted_ns, strict=True):
         row["predicted_ns"] = in_changed_ns
-    path_and_times = steps[_most_changed(rows, steps)].path_and_times(predicted)
+    most = _most_changed(rows, steps)
+    path_and_times = steps[most].path_and_times(predicted)
+    means = _means(each_step[most][1], timed.of_steps(steps[most].steps, predicted))
     del predicted
     bounds_ns = [predicted_ns]
     bounds = [(changed, True)]
@@ -328,7 +340,25 @@ def _predicted(
             "high_ns": max(its_bounds_ns) + within_ns,
             "change": 100 * (in_changed_ns - measured_ns) / measured_ns if measured_ns else None,
         }
-    return path_and_times
+    return path_and_times, means
+
+
+def _means(measured_ns: Int64s, predicted_ns: Sequence[Int64s]) -> str:
+    """What uneven steps would take in the mean, in a sentence; empty where medians tell the same.
+
+    ``predicted_ns`` has a row for each device whose mean counts.
+    """
+    if not np.median(measured_ns) or not any(map(uneven_ns, (measured_ns, *predicted_ns))):
+        return ""
+    before_ns, after_ns = usual_of(measured_ns), float(np.mean([*map(usual_of, predicted_ns)]))
+    change = after_ns / before_ns - 1
+    of_medians = np.mean([np.median(of) for of in predicted_ns]) / np.median(measured_ns) - 1
+    if abs(change - of_medians) <= _SAME_CHANGE:
+        return ""
+    return (
+        " Single steps often take longer: in the mean without the longest twentieth, a step would"
+        f" take {say_ns(after_ns)} instead of {say_ns(before_ns)} ({format_signed(100 * change)})."
+    )
 
 
 def _most_changed(rows: Sequence[dict[str, Any]], steps: Sequence[_Step]) -> int:

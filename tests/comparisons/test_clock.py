@@ -34,8 +34,10 @@ def test_the_exposed_part_that_grew_is_named():
         (
             300,
             100,
-            "Single steps often take longer: in the mean without the longest twentieth, b takes"
-            " 29.6 µs (22.9 %) less per step.",
+            (
+                "Single steps often take longer: in the mean without the longest twentieth, b takes"
+                " 29.6 µs (22.9 %) less per step."
+            ),
         ),
         (300, 310, ""),
         (100, 101, ""),

@@ -744,3 +744,35 @@ def test_a_link_of_the_table_is_slower_at_its_slowest(name):
 
     assert slow.bytes_per_s < usual.bytes_per_s < fast.bytes_per_s
     assert name in usual.words
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        (
+            "drop-host=load",
+            (
+                " Single steps often take longer: in the mean without the longest twentieth, a step"
+                " would take 110 µs instead of 154 µs (-28.8 %)."
+            ),
+        ),
+        ("scale=k:1", ""),
+    ],
+)
+def test_what_single_steps_wait_for_is_won_in_the_mean(what, words):
+    """A kernel of 100 µs each 110, and a loader of 300 before each fifth."""
+    events, loads, steps, at = [], [], [], 0
+    for number in range(30):
+        begun = at
+        if number % 5 == 2:
+            loads.append({"text": "load", "start_ns": at * US, "end_ns": (at + 300) * US} | SPAN)
+            at += 300
+        events.append(("cudaLaunchKernel", at, at + 3, ("k", at + 6, at + 106)))
+        events.append(("cudaDeviceSynchronize", at + 3, at + 110, None))
+        at += 110
+        step = {"text": f"step {number}", "start_ns": begun * US, "end_ns": at * US}
+        steps.append(step | SPAN)
+    headline = predict(launched(*events, nvtx_ranges=[*loads, *steps]), [what]).headline
+
+    assert headline.endswith(words)
+    assert ("in the mean" in headline) == bool(words)
