@@ -105,6 +105,7 @@ CAUSES: Final = {
         " call, and in the launch after it.",
         "pauses after a synchronising call",
         "launching",
+        mend=(r"drop=^({names})\b", "if nothing were read back"),
     ),
     "mpi": Cause("The host was late because it was in MPI.", "pauses for MPI"),
     "small_kernels": Cause(

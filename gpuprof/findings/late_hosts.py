@@ -199,18 +199,28 @@ def of_scope(scope: Scope) -> Iterator[Finding]:
         waits = together([of_pauses, gaps]) if cause == _SYNCHRONISING else of_pauses
         cost_ns = scope.per_step(waits)
         function = _function(scope, cost_ns, pieces, rows) if cause in _OF_HOST else ""
-        if cause != _SYNCHRONISING:
+        if cause == _SYNCHRONISING:
+            finding = _after_a_call(scope, cost_ns, (pieces, rows, lengths), function)
+        else:
             place = _place(scope, pieces, rows, lengths)
-            yield _finding(cause, scope, cost_ns, place, function)._replace(instants=waits)
-            continue
-        phrase, means, _ = _CAUSES[cause]
-        call, words, suggestion = _waited(scope, pieces, rows, lengths)
-        phrase = f"{phrase} {call or 'a synchronising call'}{words}{function}"
-        suggestion = (not words and _advice(call)) or suggestion
-        yield Finding(
-            *(cause, scope, phrase, cost_ns, cost_ns, means, suggestion, "pauses", call),
-            instants=waits,
-        )
+            finding = _finding(cause, scope, cost_ns, place, function)
+        if cause == _HOST_LATE:
+            finding = _after_reading(finding, pieces, rows, lengths)
+        yield finding._replace(instants=waits)
+
+
+def _after_a_call(
+    scope: Scope, cost_ns: int, waited: tuple[Pieces, Int64s, Int64s], function: str
+) -> Finding:
+    """Pauses as the host waited in a call; see `_waited`."""
+    phrase, means, _ = _CAUSES[_SYNCHRONISING]
+    call, words, suggestion = _waited(scope, *waited)
+    phrase = f"{phrase} {call or 'a synchronising call'}{words}{function}"
+    suggestion = (not words and _advice(call)) or suggestion
+    # Nothing but numbers is read back then.
+    names = ("DtoH",) if _copied(scope, HOST, _FLAG_BYTES) else None
+    costs = cost_ns, cost_ns, means
+    return Finding(_SYNCHRONISING, scope, phrase, *costs, suggestion, "pauses", call, names)
 
 
 def _function(scope: Scope, cost_ns: int, pieces: Pieces, rows: Int64s) -> str:
@@ -327,6 +337,27 @@ def _finding(cause: str, scope: Scope, cost_ns: int, place: _Place, function: st
         cause, scope, phrase, cost_ns, cost_ns, means, suggestion, "pauses", name,
         () if is_launching else None, is_sure=cause != "idle",
     )  # fmt: skip
+
+
+def _after_reading(finding: Finding, pieces: Pieces, rows: Int64s, lengths: Int64s) -> Finding:
+    """A host that is late, with why it does not work ahead: each step reads a number back.
+
+    That is so where it waited for the device at the begin of most of these pauses. ``rows`` are the
+    pieces of pauses in which it is late, ``lengths`` what the scope has of each.
+    """
+    scope = finding.scope
+    is_place_known = bool(_advice(finding.where))
+    if is_place_known or not (size := _copied(scope, HOST, _FLAG_BYTES)):
+        return finding
+    here = pieces_on(scope.profile, scope.device.number)
+    waited = here[_causes_of_pieces(scope.profile)[here] == _NAMES.index(_SYNCHRONISING)]
+    is_after = np.isin(pieces.pause[rows], pieces.pause[waited])
+    if lengths[is_after].sum() < _MOST * lengths.sum():
+        return finding
+    return finding._replace(
+        phrase=f"{finding.phrase}, after it waited to read {say_bytes(size)} back in each step",
+        suggestion=_NOT_EACH_STEP[framework(scope.profile)],
+    )
 
 
 def _advice(name: str) -> str:

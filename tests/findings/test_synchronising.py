@@ -193,3 +193,46 @@ def test_a_call_that_waits_for_another_device_has_waited():
     assert (row["device_id"], row["where"]) == (0, WAIT)
     # 60 µs in it, and 10 µs of the launch after it.
     assert row["cost_ns"] == 70 * US
+
+
+def reading(size=4, load=None):
+    """Steps of 200 µs: the host waits for 100 µs of work and a copy, and then works for 90."""
+    kernels, copies, calls, spans = [], [], [], []
+    for step in range(20):
+        at = step * 200 * US
+        row, of_copy = {"correlation_id": 2 * step}, {"correlation_id": 2 * step + 1}
+        calls += [
+            (at, at + 5 * US, row),
+            (at + 5 * US, at + 9 * US, of_copy | {"name": "cudaMemcpyAsync"}),
+            (at + 9 * US, at + 110 * US, {"name": "cudaStreamSynchronize"}),
+        ]
+        kernels.append((at + 8 * US, at + 105 * US, row))
+        copies.append((at + 105 * US, at + 106 * US, FLAG | of_copy | {"bytes": size}))
+        spans.append((at, at + 200 * US - 1, {"text": f"step {step}"}))
+        if load:
+            spans.append((at + 111 * US, at + 199 * US, {"text": load}))
+    return draw(kernels=kernels, memcpys=copies, api_calls=calls, nvtx_ranges=spans)
+
+
+@pytest.mark.parametrize(
+    ("profile", "is_of_reading"),
+    [
+        pytest.param(reading(), True, id="a-number"),
+        pytest.param(reading(65), False, id="more-than-a-number"),
+        pytest.param(reading(load="load_batch"), False, id="a-loader"),
+    ],
+)
+def test_a_host_that_reads_a_number_before_it_is_late_need_not_wait(profile, is_of_reading):
+    row = rows(profile)["host_late"]
+
+    assert (", after it waited to read 4 B back in each step: " in row["finding"]) is is_of_reading
+    assert row["suggestion"].startswith("read it every n-th step") is is_of_reading
+
+
+def test_what_reading_a_number_back_costs_is_replayed():
+    """Kernels of 3 µs, and the copies, follow each other where the host waits for none."""
+    row = rows(looping(wait=(3, 10), call="cudaMemcpy", copy=FLAG))["synchronising_call"]
+
+    assert row["change"] == r"drop=^(DtoH)\b"
+    assert 0 < row["predicted_win_ns"] <= row["win_ns"]
+    assert rows(looping())["synchronising_call"]["change"] is None
