@@ -34,6 +34,7 @@ from gpuprof.model.intervals import (
     Int64s,
     Intervals,
     covered_within,
+    difference,
     intersection,
     together,
     union,
@@ -47,7 +48,7 @@ READS: Final = reads(
     COPY_READS,
     METRIC_READS,
     links="device_id peer_device_id link",
-    page_faults="start_ns processor device_id faults",
+    page_faults="start_ns end_ns processor device_id faults",
 )
 READS_OF_SMALL: Final = RANGE_READS
 
@@ -331,10 +332,14 @@ def _unified(scope: Scope) -> Iterator[Finding]:
     if not routes:
         return
     pauses, migrating = migration_pauses(scope), together([*routes.values()])
-    faulting = _faulting(scope, migrating)
+    handled = intersection(_handled(scope), scope.device.kernels)
+    faulting = together([_faulting(scope, migrating), handled])
     waits = together([migrating, pauses, faulting])
     if cost_ns := scope.per_step(waits):
-        parts = {"pauses of {}": pauses, "{} of kernels that fault": faulting}
+        parts = {
+            "pauses of {}": pauses,
+            "{} of kernels that fault": difference(faulting, migrating),
+        }
         costs = {text: scope.per_step(part) for text, part in parts.items()}
         between = listed([text.format(say_ns(ns)) for text, ns in costs.items() if ns])
         beside = f", with {between} between them" if between else ""
@@ -378,6 +383,13 @@ def _faulting(scope: Scope, migrating: Intervals) -> Intervals:
     return Intervals(start[is_within], end[is_within])
 
 
+def _handled(scope: Scope) -> Intervals:
+    """When faults of the device are handled, for which the kernels that fault wait."""
+    device_id, start_ns, end_ns, _ = _page_faults(scope.profile)
+    is_here = device_id == scope.device.device_id
+    return union(start_ns[is_here], end_ns[is_here])
+
+
 def _migrated(scope: Scope) -> tuple[str, str]:
     """How much a step migrates to and from the device, as far as known, and which way most of it.
 
@@ -411,7 +423,7 @@ def _migrations(profile: Profile) -> list[Int64s]:
 
 def _faults(scope: Scope) -> str:
     """How many faults of the device's brought this about; empty where none were recorded."""
-    device_id, start_ns, faults = _page_faults(scope.profile)
+    device_id, start_ns, _, faults = _page_faults(scope.profile)
     is_here = device_id == scope.device.device_id
     count = round(_mean_of_step(scope, start_ns[is_here], faults[is_here]))
     if not count or (faults[is_here] < 0).any():
@@ -421,11 +433,11 @@ def _faults(scope: Scope) -> str:
 
 @once_per_recording
 def _page_faults(profile: Profile) -> list[Int64s]:
-    """Device, start and number (below 0 where unknown) of each record of a GPU's page faults."""
+    """Device, start, end and number (below 0 where unknown) of each record of a GPU's faults."""
     if not profile.has("page_faults"):
-        return columns_of((), 3)
+        return columns_of((), 4)
     processors = Words()
-    columns = ("device_id", "start_ns", "faults", "processor")
+    columns = ("device_id", "start_ns", "end_ns", "faults", "processor")
     texts = {"processor": processors}
     *faults, processor = read_columns(profile, "page_faults", *columns, texts=texts)
     return [column[processor == processors.place("gpu")] for column in faults]

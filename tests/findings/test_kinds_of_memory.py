@@ -76,7 +76,7 @@ FAULT = {"processor": "gpu", "device_id": 0}
 )
 def test_pages_that_migrate_are_told_with_their_bytes_and_faults(faults, phrase):
     records = [
-        (begin + 39, begin + 40, FAULT | {"faults": count})
+        (begin + 40, begin + 41, FAULT | {"faults": count})
         for (begin, _), count in zip(STEPS, faults, strict=True)
     ]
     of_others = [(45, 46, FAULT | {"device_id": 1, "faults": 99})]
@@ -87,6 +87,17 @@ def test_pages_that_migrate_are_told_with_their_bytes_and_faults(faults, phrase)
 
     moved = "65.5 KB of managed memory a step migrate, most from the host"
     assert one.phrase == f"has {moved}{phrase}"
+
+
+def test_kernels_wait_while_their_faults_are_handled_before_pages_migrate():
+    """From 30 to 60, of which pages migrate from 40 on; what is handled after a kernel is not."""
+    records = [(begin + 30, begin + 60, FAULT | {"faults": 1}) for begin, _ in STEPS]
+    after = [(begin + 99, begin + 100, FAULT | {"faults": 1}) for begin, _ in STEPS]
+
+    [one] = of_memory(scope_of(migrated(UVM, page_faults=records + after), STEPS))
+
+    assert one.cost_ns == one.win_ns == 30
+    assert one.phrase.endswith("page faults, with 10 ns of kernels that fault between them")
 
 
 def test_most_that_migrates_is_most_of_its_bytes():
