@@ -26,7 +26,7 @@ from gpuprof.predict.build import graph_of
 from gpuprof.predict.graph import NEVER, NO_WORK, Graph, holds
 from gpuprof.predict.link_models import fitted, with_link
 from gpuprof.predict.operation_changes import faults, gpu, hide, returning, scale, streams
-from gpuprof.predict.recorded import COLLECTIVE, COPY, Flags
+from gpuprof.predict.recorded import COLLECTIVE, COPY, Calls, Flags
 from gpuprof.predict.replay import (
     Changed,
     after_each,
@@ -37,6 +37,10 @@ from gpuprof.predict.replay import (
     without,
 )
 
+# A thread may wait for another one in a pause of this length.
+_HANDED_OVER_NS: Final = 100_000
+# Less of what is left out is not worth a word.
+_MUCH: Final = 0.1
 # A CUDA graph has no host work between two launches, except for pauses of this length.
 _GRAPH_PAUSE_NS: Final = 1_000_000
 _MESSAGES: Final = ("mpi", "ucx")
@@ -58,12 +62,7 @@ def drop_host(profile: Profile, changed: Changed, text: str) -> Changed:
     if not len(calls):
         msg = f"no CUDA calls were recorded: what waits for {text} is unknown"
         raise UsageError(msg, "Record the CUDA API as well.")
-    won_ns = np.zeros(len(calls), np.int64)
-    for of in calls.threads:
-        is_its = (process == of.process) & ((thread == of.thread_id) | (thread == ALL_THREADS))
-        spans = union(*(ns[is_its] + calls.clock.of(of.process) for ns in times))
-        since, until = calls.end_ns[of.low : of.high - 1], calls.start_ns[of.low + 1 : of.high]
-        won_ns[of.low + 1 : of.high] = covered_within(spans, since, np.maximum(since, until))
+    won_ns, beside_ns = _between_calls(calls, process, thread, times)
     if not won_ns.any():
         msg = f"the host does nothing in {text} between CUDA calls"
         raise UsageError(msg, "Name ranges or calls of a thread that launches work.")
@@ -74,14 +73,36 @@ def drop_host(profile: Profile, changed: Changed, text: str) -> Changed:
     never = (edges.kind == kinds.OTHER_THREAD) & holds(2 * won_ns > pause_ns, target)
     work_ns = np.where(w.work_ns == NO_WORK, NO_WORK, np.maximum(w.work_ns - won_ns, 0))
     pauses_words = counted(int((won_ns > 0).sum()), "pause", "pauses")
+    words = "other threads or processes do it, and are done in time"
+    # Threads hand over work by queues of their own, which are not recorded.
+    other_ns = int((beside_ns - won_ns)[pause_ns >= _HANDED_OVER_NS].sum())
+    if other_ns > _MUCH * won_ns.sum():
+        words += f"; pauses of other threads meanwhile ({say_ns(other_ns)}) stay, though they"
+        words += " may be waits for it"
     return (
         changed.with_edges(never, NEVER)
         .with_times(work_ns=work_ns)
         .saying(
             f"the host takes no time in {text} between CUDA calls ({say_ns(int(won_ns.sum()))} in"
-            f" {pauses_words}): other threads or processes do it, and are done in time"
+            f" {pauses_words}): {words}"
         )
     )
+
+
+def _between_calls(
+    calls: Calls, process: Int64s, thread: Int64s, times: Sequence[Int64s]
+) -> tuple[Int64s, Int64s]:
+    """How long before each call some spans of its thread last, and those of its process."""
+    of_thread_ns, of_process_ns = np.zeros((2, len(calls)), np.int64)
+    for of in calls.threads:
+        is_of_process = process == of.process
+        is_its = is_of_process & ((thread == of.thread_id) | (thread == ALL_THREADS))
+        since, until = calls.end_ns[of.low : of.high - 1], calls.start_ns[of.low + 1 : of.high]
+        for its, lasted_ns in ((is_its, of_thread_ns), (is_of_process, of_process_ns)):
+            spans = union(*(ns[its] + calls.clock.of(of.process) for ns in times))
+            inside_ns = covered_within(spans, since, np.maximum(since, until))
+            lasted_ns[of.low + 1 : of.high] = inside_ns
+    return of_thread_ns, of_process_ns
 
 
 def spans_like(profile: Profile, text: str) -> tuple[Int64s, list[str]]:

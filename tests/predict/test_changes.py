@@ -281,6 +281,26 @@ def test_the_host_does_not_shorten_what_it_does_elsewhere():
         predict(loading(300), ["drop-host=load"])
 
 
+@pytest.mark.parametrize(("each_us", "is_told"), [(950, True), (95, False)])
+def test_threads_that_may_wait_for_what_is_left_out_are_told(each_us, is_told):
+    """A thread decodes for 920 µs between two calls; another one pauses meanwhile, or does not."""
+    works = [*((at, 1) for at in range(0, 951, each_us)), (5, 2), (940, 2)]
+    calls = [
+        call("cudaLaunchKernel", at * US, at * US + 500, number, thread)
+        for number, (at, thread) in enumerate(works)
+    ]
+    kernels = [
+        kernel("k", at * US + 5000, at * US + 6000, stream_id=thread, correlation_id=n, **PLACE)
+        for n, (at, thread) in enumerate(works)
+    ]
+    decode = SPAN | {"text": "decode", "start_ns": 10 * US, "end_ns": 930 * US, "thread_id": 2}
+    calls.sort(key=lambda row: row["start_ns"])
+    profile = trace(kernels=kernels, api_calls=calls, nvtx_ranges=[decode])
+
+    headline = predict(profile, ["drop-host=decode"]).headline
+    assert ("; pauses of other threads meanwhile (" in headline) is is_told
+
+
 def test_only_what_matches_of_a_range_is_dropped():
     launches = [
         ("cudaLaunchKernel", n, n + 0.5, (name, 10 * n + 5, 10 * n + 15))
