@@ -26,7 +26,7 @@ from gpuprof.predict.build import graph_of
 from gpuprof.predict.graph import NEVER, NO_WORK, Graph, holds
 from gpuprof.predict.link_models import fitted, with_link
 from gpuprof.predict.operation_changes import faults, gpu, hide, returning, scale, streams
-from gpuprof.predict.recorded import COLLECTIVE, COPY, Calls, Flags
+from gpuprof.predict.recorded import COLLECTIVE, COPY, KERNEL, Calls, Flags
 from gpuprof.predict.replay import (
     Changed,
     after_each,
@@ -181,6 +181,9 @@ _LATENCIES: Final = (0.5, 0.0, 1.0)
 def balance(profile: Profile, changed: Changed) -> Changed:
     """Let collectives take only their transfers: no rank waits for another.
 
+    Where one thread launches the work of several devices, it waits for all of them: their kernels
+    take as long together on each.
+
     Raises:
         UsageError: There are no collectives.
     """
@@ -192,6 +195,10 @@ def balance(profile: Profile, changed: Changed) -> Changed:
             hint += "; for MPI, drop-host='MPI_*' leaves out its calls, transfers included"
         raise UsageError(msg, f"{hint}.")
     duration_ns = changed.weights.duration_ns.astype(np.int64)
+    shares, is_kernel = _shares_of_work(graph), graph.operations.kind == KERNEL
+    for device, share in shares.items():
+        its = is_kernel & (graph.operations.device == device)
+        duration_ns[its] = np.rint(share * duration_ns[its])
     duration_ns[graph.collectives] = graph.transfer_ns
     changed = changed.with_times(duration_ns=duration_ns)
     changed = changed.with_edges(changed.weights.edges.kind == kinds.TRANSFER, NEVER)
@@ -199,7 +206,31 @@ def balance(profile: Profile, changed: Changed) -> Changed:
         f"collectives ({len(graph.collectives):,}) take only their transfer time, where the"
         " recording gives it; the program's time is the mean over its devices"
     )
+    if shares:
+        words += f", of which one thread launches the work of {len(shares)}: their kernels take"
+        words += " equally long"
     return replace(changed, is_balanced=True).saying(words)
+
+
+def _shares_of_work(graph: Graph) -> dict[int, float]:
+    """How long kernels would take of what they do, by device, if devices of one thread were equal.
+
+    Of devices whose kernels the same thread launches, most of them; others are not in it.
+    """
+    o, of_thread = graph.operations, dict[int, dict[int, int]]()
+    devices = np.unique(o.device[graph.collectives]).tolist()
+    for device in devices if len(graph.calls) else ():
+        rows = np.flatnonzero((o.device == device) & (o.kind == KERNEL) & (o.call != NOT_FOUND))
+        if len(rows):
+            thread = int(np.bincount(graph.calls.thread(o.call[rows])).argmax())
+            took_ns = int((o.end_ns[rows] - o.start_ns[rows]).sum())
+            of_thread.setdefault(thread, {})[device] = max(took_ns, 1)
+    return {
+        device: sum(took_ns.values()) / len(took_ns) / took_ns[device]
+        for took_ns in of_thread.values()
+        if len(took_ns) > 1
+        for device in took_ns
+    }
 
 
 def merge(profile: Profile, changed: Changed, text: str) -> Changed:

@@ -532,6 +532,28 @@ def test_balanced_ranks_that_work_in_half_the_time_do_not_wait_again(changes):
     assert [row["predicted_ns"] for row in rows[:3]] == [625_000, 375_000, 875_000]
 
 
+def test_balanced_devices_take_the_mean_where_one_thread_waits_for_all_of_them():
+    """Two devices compute for 100 and 300 µs a step, and reduce for 50, before the host goes on."""
+    kernels, calls, at, number = [], [], 0, 0
+    for _ in range(5):
+        end = at + 20 + 300 + 50
+        for device, us in enumerate((100, 300)):
+            begun = at + 20 + us
+            for start, until, name in ((at + 20, begun, "gemm"), (begun, end, NCCL)):
+                its = PLACE | {"device_id": device, "stream_id": 7, "correlation_id": number}
+                kernels.append(kernel(name, start * US, until * US, **its))
+                called = (at + 4 * device + 2 * (name == NCCL)) * US
+                calls.append(call("cudaLaunchKernel", called, called + US, number))
+                number += 1
+        calls.append(call("cudaDeviceSynchronize", (at + 8) * US, (end + 4) * US, number + 1000))
+        at = end + 4
+    row = first_row(trace(kernels=kernels, api_calls=calls), "balance")
+
+    # Without what the host takes before the first kernel, and after the last one.
+    assert row["predicted_ns"] == (5 * (20 + 200 + 50 + 4) - 20 - 4) * US
+    assert "one thread launches the work of 2" in row["assumptions"]
+
+
 def test_separate_streams_make_nothing_take_longer_where_pauses_differ():
     """The pauses between kernels of a stream are 1 us at first, and 3 us in most cases."""
     starts = [10, *(111 + 101 * n for n in range(20)), *(2_134 + 103 * n for n in range(30))]
