@@ -86,7 +86,7 @@ CAUSES: Final = {
         "Collectives run on a stream that also computes, so that nothing hides them.",
         "collectives on a stream that computes",
         "collectives",
-        mend=("streams={names}", "on a stream that no compute waits for"),
+        mend=("streams={names}", "on a stream of their own"),
     ),
     "host_late": Cause(
         "The work that ended a pause was launched within it: the host was late.",

@@ -16,7 +16,6 @@ from gpuprof.base.units import counted, say_ns
 from gpuprof.facts.launches import ALL_THREADS
 from gpuprof.facts.numbers import NOT_FOUND, read_columns
 from gpuprof.facts.nvtx import like, ranges_like
-from gpuprof.facts.phases import steps_by_phase
 from gpuprof.model.derived import HOST, UNKNOWN
 from gpuprof.model.intervals import Int64s, covered_within, union
 from gpuprof.model.profile import Profile
@@ -25,7 +24,7 @@ from gpuprof.predict import graph as kinds
 from gpuprof.predict.build import graph_of
 from gpuprof.predict.graph import NEVER, NO_WORK, Graph, holds
 from gpuprof.predict.link_models import fitted, with_link
-from gpuprof.predict.operation_changes import faults, gpu, hide, returning, scale, streams
+from gpuprof.predict.operation_changes import faults, gpu, hide, returning, scale, steps_of, streams
 from gpuprof.predict.recorded import COLLECTIVE, COPY, KERNEL, Calls, Flags
 from gpuprof.predict.replay import (
     Changed,
@@ -284,7 +283,7 @@ def _made_one(
         UsageError: All of a step are to become one, and nothing tells steps.
     """
     graph, o = changed.graph, changed.graph.operations
-    step = _steps_of(profile, graph, chosen)
+    step = steps_of(profile, graph, chosen)
     if not most and (step == NOT_FOUND).all():
         msg = "nothing marks or repeats steps, so that it is unknown which collectives are of one"
         raise UsageError(msg, "merge=REGEX:4 makes every four that follow each other one.")
@@ -311,19 +310,6 @@ def _made_one(
     is_kept = _on_all_ranks(np.bincount(run, is_early) > 0, meeting[last])
     is_away = ~is_last & ~is_kept[run]
     return rows[is_away], last[run[is_away]]
-
-
-def _steps_of(profile: Profile, graph: Graph, chosen: Flags) -> Int64s:
-    """A number for the step of each chosen operation; `NOT_FOUND` outside of all steps."""
-    o = graph.operations
-    step = np.full(len(o), NOT_FOUND)
-    for steps in steps_by_phase(profile.unrestricted):
-        on = np.flatnonzero(chosen & np.isin(o.device, steps.phase.devices))
-        begun_ns = o.start_ns[on] - o.shifts_ns.get(steps.phase.devices[0], 0)
-        place = np.searchsorted(steps.start_ns, begun_ns, side="right") - 1
-        is_inside = (place >= 0) & (begun_ns < steps.end_ns[place])
-        step[on[is_inside]] = step.max(initial=NOT_FOUND) + 1 + place[is_inside]
-    return step
 
 
 def _on_all_ranks(flags: Flags, meeting: Int64s) -> Flags:

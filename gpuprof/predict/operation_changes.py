@@ -17,11 +17,13 @@ from gpuprof.facts.kernel_kinds import COPY as COPY_KERNEL
 from gpuprof.facts.kernel_kinds import ELEMENTWISE, LAYOUT, kind_of
 from gpuprof.facts.numbers import NOT_FOUND, read_columns
 from gpuprof.facts.operator_calls import gpu_models
+from gpuprof.facts.phases import steps_by_phase
+from gpuprof.model.derived import HOST
 from gpuprof.model.intervals import Int64s, covered_within, union
 from gpuprof.model.profile import Profile
 from gpuprof.model.words import Words, narrowed
 from gpuprof.predict import graph as kinds
-from gpuprof.predict.graph import APART, NEVER, NO_WORK, holds, is_before
+from gpuprof.predict.graph import APART, NEVER, NO_WORK, Graph, holds, is_before
 from gpuprof.predict.link_models import FAST, SLOW, USUAL
 from gpuprof.predict.recorded import COLLECTIVE, COPY, KERNEL, MEMSET, Flags, Label, Operations
 from gpuprof.predict.replay import (
@@ -289,8 +291,58 @@ def _latest(o: Operations, chosen: Flags, until: Int64s) -> Int64s:
     return np.where(o.stream[latest] == o.stream[until], latest, NOT_FOUND)
 
 
-def streams(_: Profile, changed: Changed, text: str) -> Changed:
-    """Run operations on streams of their own, and let the host go on after copies to a device."""
+def _is_from_device(label: Label) -> bool:
+    """Whether work sends what a device has: collectives, and copies other than from the host."""
+    return label.kind == COLLECTIVE or (label.kind == COPY and label.src != HOST)
+
+
+def _with_data(profile: Profile, changed: Changed, chosen: Flags) -> tuple[Changed, int]:
+    """Edges of collectives and copies from a device on streams of their own, to what they need.
+
+    And to what needs them all, which is what follows the last collective of a step: the number of
+    these is the second part.
+    """
+    graph = changed.graph
+    o, first = graph.operations, len(graph.calls)
+    rows = np.flatnonzero(chosen & o.where(_is_from_device))
+    before = _latest(o, ~chosen, rows)
+    source, target = before[before != NOT_FOUND], rows[before != NOT_FOUND]
+    changed = changed.adding(kinds.STREAM, 2 * (first + source) + 1, 2 * (first + target))
+    collectives = chosen & (o.kind == COLLECTIVE)
+    last = _last_of(steps_of(profile, graph, collectives), o, collectives)
+    source, target = 2 * (first + last) + 1, 2 * (first + last + 1)
+    return changed.adding(kinds.STREAM, source, target), len(last)
+
+
+def _last_of(step: Int64s, o: Operations, chosen: Flags) -> Int64s:
+    """The last of some operations on each stream in each step that another one follows there."""
+    rows = np.flatnonzero(chosen)
+    is_last = np.append((np.diff(step[rows]) != 0) | (np.diff(o.stream[rows]) != 0), True)
+    rows = rows[is_last[: len(rows)]]
+    rows = rows[rows + 1 < len(o)]
+    is_followed = (o.stream[rows + 1] == o.stream[rows]) & ~chosen[rows + 1]
+    return np.asarray(rows[is_followed], np.int64)
+
+
+def steps_of(profile: Profile, graph: Graph, chosen: Flags) -> Int64s:
+    """A number for the step of each chosen operation; `NOT_FOUND` outside of all steps."""
+    o = graph.operations
+    step = np.full(len(o), NOT_FOUND)
+    for steps in steps_by_phase(profile.unrestricted):
+        on = np.flatnonzero(chosen & np.isin(o.device, steps.phase.devices))
+        begun_ns = o.start_ns[on] - o.shifts_ns.get(steps.phase.devices[0], 0)
+        place = np.searchsorted(steps.start_ns, begun_ns, side="right") - 1
+        is_inside = (place >= 0) & (begun_ns < steps.end_ns[place])
+        step[on[is_inside]] = step.max(initial=NOT_FOUND) + 1 + place[is_inside]
+    return step
+
+
+def streams(profile: Profile, changed: Changed, text: str) -> Changed:
+    """Run operations on streams of their own, and let the host go on after copies to a device.
+
+    Collectives and copies from a device still wait for what is computed before them, and what comes
+    after the last collective of a step for all of them, as an optimizer does.
+    """
     graph = changed.graph
     o, edges, first = graph.operations, graph.weights.edges, len(graph.calls)
     chosen = named(o, text)
@@ -308,10 +360,13 @@ def streams(_: Profile, changed: Changed, text: str) -> Changed:
     is_next = np.diff(o.stream[rows]) == 0
     source, target = 2 * (first + rows[:-1][is_next]) + 1, 2 * (first + rows[1:][is_next])
     changed = changed.adding(kinds.STREAM, source, target)
+    changed, followed = _with_data(profile, changed, chosen)
     # An operation without a launch would wait for nothing.
     is_apart = after_each(chosen) | (chosen & (o.call != NOT_FOUND))
     changed = changed.with_times(follows=np.where(is_apart, 0, changed.weights.follows))
     words = "the host still waits for them"
+    if followed:
+        words = "the host and what follows the last collective of a step still wait for them"
     if held_up:
         words += f", but {held_up:,} calls of copies return at once (from pinned memory)"
     return changed.moving(chosen).saying(

@@ -346,6 +346,19 @@ def test_copies_on_a_stream_of_their_own_let_the_host_go_on():
     assert row["predicted_ns"] < row["measured_ns"] - 3 * 90_000
 
 
+def test_copies_of_results_on_a_stream_of_their_own_follow_what_computes_these():
+    """Kernels of 100 µs and copies of 30 back to the host, all launched at first."""
+    events = []
+    for number in range(4):
+        at = 20 + 130 * number
+        events.append(("cudaLaunchKernel", 4 * number, 4 * number + 1, ("k", at, at + 100)))
+        copied = ("DtoH", at + 100, at + 130)
+        events.append(("cudaMemcpyAsync", 4 * number + 2, 4 * number + 3, copied))
+
+    # Each copy runs beside the next kernel, and the last one after all of them.
+    assert both(launched(*events), "streams=DtoH") == (520 * US, 430 * US)
+
+
 def test_a_part_that_does_not_change_has_no_difference():
     parts = predict(peers(), ["link=1us,100GB/s"]).tables["critical_path"].to_pylist()
 
