@@ -98,7 +98,7 @@ def host_clock(profile: Profile) -> HostClock:
 
 def launched_ns(profile: Profile, places: Int64s) -> Int64s:
     """When the calls of some launches began, by their places, on the clock of the devices."""
-    all_launches, clock = launches(profile.unrestricted), host_clock(profile)
+    all_launches, clock = launches(profile), host_clock(profile)
     times: Int64s = all_launches.launch_ns[places]
     for (process, _), (low, high) in all_launches.bounds.items():
         if shift_ns := clock.of(process):

@@ -4,12 +4,14 @@ from pathlib import Path
 
 import pytest
 from drawing import draw
+from recordings import kernel, trace
 
 from gpuprof.analyses.api_calls import launch_latency
 from gpuprof.analyses.breakdown import utilisation
 from gpuprof.analyses.pauses import gaps, pauses
 from gpuprof.analyses.reports import report
 from gpuprof.facts.host_clock import host_clock
+from gpuprof.facts.parts import RecordingPart, part_of
 from gpuprof.findings.causes import UNKNOWN_WIN
 from gpuprof.findings.findings import findings
 from gpuprof.predict.predict import predict
@@ -216,3 +218,27 @@ def test_real_recordings_whose_devices_are_early_or_late(name, shift_ns):
     profile = read_profile(CORPUS / f"nsys-rep/NERSC__sc21-dl-tutorial__4gpu_{name}.qdrep")
 
     assert [*host_clock(profile).shifts_ns.values()] == [shift_ns]
+
+
+def test_the_launch_latency_of_a_part_is_that_of_its_own_launches():
+    calls = [(0, 1), (100, 2), (200, 3)]
+    profile = trace(
+        kernels=[
+            kernel("first", 90 * US, 95 * US, device_id=0, correlation_id=1),
+            kernel("second", 105 * US, 110 * US, device_id=0, correlation_id=2),
+            kernel("third", 230 * US, 240 * US, device_id=0, correlation_id=3),
+        ],
+        api_calls=[
+            {
+                "name": "cudaLaunchKernel",
+                "correlation_id": n,
+                "start_ns": at * US,
+                "end_ns": at * US,
+            }
+            for at, n in calls
+        ],
+    )
+
+    part = part_of(profile, RecordingPart(from_ns=100 * US))
+    (row,) = launch_latency(part).to_pylist()
+    assert (row["calls"], row["median_ns"], row["max_ns"]) == (2, 17_500, 30_000)
