@@ -16,10 +16,12 @@ import numpy.typing as npt
 from gpuprof.base.cuda import is_waiting
 from gpuprof.base.units import NS_PER_S, counted, say_ns, say_signed_ns
 from gpuprof.facts.launches import LAUNCH_READS, Launches, launches
-from gpuprof.facts.numbers import Numbers, columns_of, order_of, pieces
+from gpuprof.facts.numbers import Numbers, columns_of, order_of, pieces, read_columns
 from gpuprof.model.analysis import reads
+from gpuprof.model.derived import if_known
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile, once_per_profile, once_per_recording
+from gpuprof.model.schema import HOST_CLOCKS
 
 # More than this share of work that starts before its launch is no inaccuracy of single times.
 _TOLERATED: Final = 0.01
@@ -80,6 +82,10 @@ def host_clock(profile: Profile) -> HostClock:
     """How the clocks of the host's processes are apart from that of the devices."""
     if not profile.has("api_calls"):
         return HostClock()
+    if profile.all_have(HOST_CLOCKS.name):
+        clocks = read_columns(profile, HOST_CLOCKS.name, "process_id", "shift_ns")
+        known = zip(*(column.tolist() for column in clocks), strict=True)
+        return HostClock({process: if_known(shift_ns) for process, shift_ns in known if shift_ns})
     all_launches = launches(profile)
     lanes: dict[int, list[slice]] = {}
     for (process, _), (low, high) in all_launches.bounds.items():

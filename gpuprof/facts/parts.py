@@ -11,7 +11,7 @@ from gpuprof.base.units import format_ns
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import intersection, single
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import BY_NAME, NVTX_RANGES
+from gpuprof.model.schema import BY_NAME, KEPT_STEPS, NVTX_RANGES
 from gpuprof.model.table import ENDS, Selection
 
 _RANGES: Final = NVTX_RANGES.name
@@ -19,7 +19,6 @@ _OF_DEVICES: Final = ("devices", "kernels", "memcpys", "memsets", "graph_launche
 _CUT_AT_BORDERS: Final = (
     "Sums are of what starts in it; the time of a device is cut at its borders."
 )
-_KEPT_WHOLE: Final = "What starts in it is kept whole."
 
 
 @dataclass(frozen=True)
@@ -98,8 +97,7 @@ def part_of(profile: Profile, part: RecordingPart, *, is_kept_whole: bool = Fals
     Args:
         profile: The recording.
         part: What is asked for; all of the recording where that is nothing.
-        is_kept_whole: Whether what starts in the part is kept whole, as in a file, and not cut
-            at its borders, as the time of a device in a report.
+        is_kept_whole: Whether it is for a file, in which something must start.
 
     Raises:
         UsageError: No such range launched anything, or no such device is in the recording.
@@ -125,8 +123,8 @@ def part_of(profile: Profile, part: RecordingPart, *, is_kept_whole: bool = Fals
             first, last = (format_ns(int(time)) for time in (min(starts), max(starts)))
             hint = f"Its activities start between {first} and {last}."
         raise EmptyRecordingError(msg, hint)
-    borders = _KEPT_WHOLE if is_kept_whole else _CUT_AT_BORDERS
-    note = f"{part.words}.{'' if restricted.selection.windows is None else f' {borders}'}"
+    borders = "" if restricted.selection.windows is None else f" {_CUT_AT_BORDERS}"
+    note = f"{part.words}.{borders}"
     source = profile.origin.source
     # Of several files it names the folder that they have in common.
     note = f"A part of {source.name or source.resolve().name}: {note}"
@@ -151,7 +149,7 @@ def _check_device(profile: Profile, device_id: int) -> None:
 def _is_filled(part: Profile, names: list[str], *, is_kept_whole: bool) -> bool:
     """Whether anything runs in the windows, or starts there: a mistyped time would show zeros."""
     if is_kept_whole:  # a range by itself is no work
-        work = (name for name in names if name != _RANGES)
+        work = (name for name in names if name not in (_RANGES, KEPT_STEPS.name))
         return any(len(start) for name in work for (start,) in part.columns(name, "start_ns"))
     windows = part.selection.windows
     if windows is None:

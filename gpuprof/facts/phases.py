@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from gpuprof.base.errors import UsageError
 from gpuprof.base.statistics import median, quantiles
+from gpuprof.facts.kept_steps import KeptSteps, kept_steps
 from gpuprof.facts.launches import launches, lost_threads
 from gpuprof.facts.numbers import columns_of, groups, pieces, rows_by
 from gpuprof.facts.nvtx import NO_RANGE, named_parts
@@ -34,12 +35,14 @@ from gpuprof.facts.step_windows import (
     DETECTED,
     STEP_READS,
     StepWindows,
+    between_marks,
     by_period,
     masked,
     step_windows,
 )
 from gpuprof.facts.timeline import COMMUNICATION, COMPUTE, TIMELINE_READS, DeviceTimeline, timelines
 from gpuprof.model.analysis import reads
+from gpuprof.model.derived import if_known
 from gpuprof.model.intervals import NOTHING, Int64s, Intervals, covered_within
 from gpuprof.model.pairs import NOT_FOUND, distinct, places_in
 from gpuprof.model.profile import Profile, once_per_recording
@@ -187,6 +190,8 @@ def steps_by_phase(profile: Profile) -> tuple[PhaseSteps, ...]:
     Raises:
         UsageError: As in `phases`.
     """
+    if (kept := kept_steps(profile)) is not None:
+        return tuple(_kept(profile, of) for of in kept)
     devices = {d.number: d for d in timelines(profile)}
     joined = [*_joined(step_windows(profile), devices)]
     by_phase = [
@@ -205,6 +210,16 @@ def steps_by_phase(profile: Profile) -> tuple[PhaseSteps, ...]:
         msg = f"{profile.origin.source}: there are no steps after the first {profile.skip_steps}"
         raise UsageError(msg, f"Its longest phase has {most}: --skip-steps takes fewer.")
     return tuple(by_phase)
+
+
+def _kept(profile: Profile, of: KeptSteps) -> PhaseSteps:
+    """The steps of a phase that a file of a part of a recording keeps."""
+    none, between = of.start_ns[:0], between_marks(profile, of) if of.is_period else NOTHING
+    process = if_known(of.process)
+    phase = Phase(of.name, process, of.devices, of.source, none, none, (0, 0), 0, 0, 0, between)
+    return _summed(
+        PhaseSteps(phase, of.text, of.number, of.start_ns, of.end_ns, of.status.astype(np.int8))
+    )
 
 
 def steps_in_part(profile: Profile) -> tuple[PhaseSteps, ...]:

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from gpuprof.facts.kept_steps import KeptSteps, kept_steps
 from gpuprof.facts.launches import Launches, activities, launches
 from gpuprof.facts.numbers import first_of, index_kind, numbered, read_columns, sums_by_number
 from gpuprof.facts.nvtx import RANGE_READS, Ranges, named_parts
@@ -35,6 +36,7 @@ _STEP: Final = re.compile(
     r"(?:step|iter|iteration|batch)s?(?:$|[^a-z])",
     re.IGNORECASE,
 )
+_BORDERS: Final = ("start_ns", "end_ns")
 _DIGITS: Final = re.compile(r"\d+")
 _LEAST_STEPS: Final = 2
 _LEAST_DETECTED: Final = 3
@@ -81,6 +83,8 @@ class StepWindows:
 def step_windows(profile: Profile) -> tuple[StepWindows, ...]:
     """The steps of every process; none where nothing names steps or repeats."""
     recording = profile.unrestricted
+    if (kept := kept_steps(recording)) is not None:
+        return tuple(_windows_of(recording, kept))
     if not recording.has("nvtx_ranges", "api_calls"):
         return tuple(_detected(recording))
     parts = named_parts(recording)
@@ -91,6 +95,28 @@ def step_windows(profile: Profile) -> tuple[StepWindows, ...]:
         return steps
     detected = tuple(_detected(recording))
     return _holding_repeats(parts, launches(recording), texts, detected) or detected
+
+
+def _windows_of(profile: Profile, kept: Sequence[KeptSteps]) -> Iterator[StepWindows]:
+    """The series of steps, of all phases, that a file of a part of a recording keeps."""
+    for process, source, text in dict.fromkeys((of.process, of.source, of.text) for of in kept):
+        phases = [of for of in kept if (of.process, of.source, of.text) == (process, source, text)]
+        start, end = (np.concatenate([getattr(of, n) for of in phases]) for n in _BORDERS)
+        order = np.argsort(start, kind="stable")
+        devices = tuple(sorted({device for of in phases for device in of.devices}))
+        between = between_marks(profile, phases[0]) if phases[0].is_period else NOTHING
+        yield StepWindows(
+            if_known(process), devices, text, source, start[order], end[order], between
+        )
+
+
+def between_marks(profile: Profile, kept: KeptSteps) -> Intervals:
+    """When the host is between the marks of steps that a file of a part of a recording keeps."""
+    parts = named_parts(profile)
+    of_text = parts.labelled([masked(text) == kept.text for text, _, _ in parts.labels])
+    marks = without_nested(of_text.take(of_text.process == kept.process))
+    hull = union(marks.start_ns[:1], marks.end_ns.max(keepdims=True, initial=0))
+    return difference(hull, union(marks.start_ns, marks.end_ns))
 
 
 def _holding_repeats(

@@ -167,6 +167,12 @@ class Profile:
         default_factory=dict, init=False, repr=False, compare=False
     )
 
+    def __post_init__(self) -> None:
+        """Let the whole recording leave out as many steps as a part of it."""
+        whole = self._unrestricted
+        if whole is not None and whole.skip_steps != self.skip_steps:
+            object.__setattr__(self, "_unrestricted", replace(whole, skip_steps=self.skip_steps))
+
     def __repr__(self) -> str:
         """What it is a recording of, in a few lines; the first sentence of its report."""
         text: str = _notebook().summary_text(_notebook().profile_summary(self))
@@ -232,8 +238,10 @@ class Profile:
     def restricted(self, selection: Selection) -> "Profile":
         """Some activities of the recording, with only the tables that these have.
 
-        What launched an activity may have happened earlier: `unrestricted` has all of them.
+        Of a part, what is in both. What launched an activity may have happened earlier:
+        `unrestricted` has all of them.
         """
+        selection = self.selection.within(selection)
         excluded = _TIMELESS if selection.windows is not None else _OF_ALL_DEVICES
         sources = {name: source for name, source in self.sources.items() if name not in excluded}
         return replace(
@@ -393,10 +401,10 @@ class Profile:
             MissingTableError: It was not recorded.
         """
         self.require(name)
-        source, columns = self.sources[name], schema.BY_NAME[name].columns
-        if isinstance(source, pa.Table) and not self.selection.columns(columns):
-            return schema.BY_NAME[name].conform(source)
-        return schema.BY_NAME[name].conform(self.arrow(name, [*columns]))
+        source, spec = self.sources[name], schema.BY_NAME[name]
+        if isinstance(source, pa.Table) and not self.selection.columns(spec):
+            return spec.conform(source)
+        return spec.conform(self.arrow(name, [*spec.columns]))
 
     def arrow(
         self, name: str, columns: Sequence[str], *, has_dictionaries: bool = False
@@ -427,7 +435,7 @@ class Profile:
 
 
 # Where and by whom something was done, not what.
-_PLACES = {"devices", "links", "runs"}
+_PLACES = {"devices", "links", "runs", "host_clocks"}
 # Neither restricted to a window nor true of one.
 _TIMELESS = {
     name

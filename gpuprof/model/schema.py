@@ -663,6 +663,38 @@ FUNCTIONS: Final = Schema(
         "is_step": Flag("Whether it is the training step.", required=True),
     },
 )
+KEPT_STEPS: Final = Schema(
+    "kept_steps",
+    "one training step of the recording that this is a part of, on one device",
+    {
+        **_TIMES,
+        "process_id": Process("Process; null where steps were detected by device."),
+        "device_id": _device("CUDA device ordinal."),
+        "phase": _number("Number of its phase, 0 for that of most time.", required=True),
+        "name": Text("Name of its phase.", required=True),
+        "text": Text("Text of the ranges with # for digits, or the kernel that opens a step."),
+        "source": Text("ranges, or detected: a pattern of kernels that repeats.", required=True),
+        "step": _number("0 for the first that was recorded.", required=True),
+        "status": Text(
+            "sample, warm_up, cut or other, as in steps; elsewhere: a sample beyond the part.",
+            required=True,
+        ),
+        "place": _number("How many whole steps of its phase come before it.", required=True),
+        "is_period": Flag("Whether the time up to the next mark is a part of it.", required=True),
+    },
+)
+HOST_CLOCKS: Final = Schema(
+    "host_clocks",
+    "one process of the recording that this is a part of",
+    {
+        "process_id": Process("Process; null where the format lacks it."),
+        "shift_ns": Ns(
+            "What sets its times on the clock of the devices; null where no constant does.",
+            least=-LARGEST,
+            most=LARGEST,
+        ),
+    },
+)
 
 TABLES: Final = (
     KERNELS,
@@ -690,5 +722,7 @@ TABLES: Final = (
     FUNCTIONS,
     OPERATION_INPUTS,
     VARIABLES,
+    KEPT_STEPS,
+    HOST_CLOCKS,
 )
 BY_NAME: Final = {schema.name: schema for schema in TABLES}

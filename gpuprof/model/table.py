@@ -19,7 +19,8 @@ import pyarrow as pa
 from gpuprof.model.arrow_values import CODED_TEXTS, as_arrow, values
 from gpuprof.model.borders import check_bounds, check_values, fault
 from gpuprof.model.derived import UNKNOWN
-from gpuprof.model.schema import LONGEST_NS, TEXT, Column, Schema
+from gpuprof.model.intervals import Intervals, intersection, union
+from gpuprof.model.schema import LONGEST_NS, NVTX_RANGES, TEXT, Column, Schema
 from gpuprof.model.words import ByNumber, Names, Values, Words
 
 Numbers = npt.NDArray[Any]
@@ -45,10 +46,12 @@ class Selection:
         windows: Sorted, disjoint windows ``[start, end)`` in ns; an activity belongs to the one
             in which it starts, a range to all that it reaches into. None for all times.
         device_id: The one device; a copy belongs to each of its ends. None for all devices.
+        is_reached: Whether activities belong to all windows that they reach into, as ranges do.
     """
 
     windows: tuple[tuple[int, int], ...] | None = None
     device_id: int | None = None
+    is_reached: bool = False
 
     @property
     def extent(self) -> tuple[int, int] | None:
@@ -67,14 +70,39 @@ class Selection:
         is_held: Flags = np.searchsorted(self._borders, instants, side="right") % 2 == 1
         return is_held
 
+    def reached_by(self, start_ns: Numbers, end_ns: Numbers) -> Flags:
+        """Which activities, or instants, reach into one of the windows."""
+        starts, ends = self._borders[::2], self._borders[1::2]
+        # The first window that ends after the start: no other one that is met is met earlier.
+        window = np.searchsorted(ends, start_ns, side="right")
+        last_ns = np.maximum(end_ns - 1, start_ns)
+        is_reached: Flags = np.append(starts, np.iinfo(np.int64).max)[window] <= last_ns
+        return is_reached
+
+    def within(self, other: "Selection") -> "Selection":
+        """What belongs to both."""
+        windows = self.windows if other.windows is None else other.windows
+        if None not in (self.windows, other.windows):
+            shared = intersection(self._set, other._set)  # noqa: SLF001 - of the same class
+            windows = tuple(zip(shared.start.tolist(), shared.end.tolist(), strict=True))
+        devices = {self.device_id, other.device_id} - {None}
+        if len(devices) > 1:
+            return Selection((), self.device_id)
+        return Selection(windows, next(iter(devices), None), self.is_reached or other.is_reached)
+
+    @property
+    def _set(self) -> Intervals:
+        return union(self._borders[::2], self._borders[1::2])
+
     @cached_property
     def _borders(self) -> npt.NDArray[np.int64]:
         """Start and end of each window: from one border to the next is in one, or in none."""
         return np.array(self.windows, np.int64).reshape(-1)
 
-    def columns(self, columns: Collection[str]) -> frozenset[str]:
+    def columns(self, schema: Schema) -> frozenset[str]:
         """Those of a table's columns by which its rows are chosen."""
-        timed = {"start_ns"} if self.windows is not None else set()
+        columns, is_reached = schema.columns, self.is_reached or schema.name == NVTX_RANGES.name
+        timed = {_START, *([_END] if is_reached else ())} if self.windows is not None else set()
         placed = {*ENDS} if self.device_id is not None and "device_id" in columns else set()
         return frozenset((timed | placed) & {*columns})
 
@@ -284,7 +312,7 @@ class Table:
         Raises:
             BeyondBoundsError: A value is beyond its bounds.
         """
-        spec, chosen_by = self.schema.columns, selection.columns(self.schema.columns)
+        spec, chosen_by = self.schema.columns, selection.columns(self.schema)
         needed = [*dict.fromkeys((*self._of_rows(names), *chosen_by))]
         needed += [_START] if _END in needed and _START not in needed else []
         for part in self.parts:
@@ -293,7 +321,8 @@ class Table:
             has_all_rows = True
             # What is whole looks at rows outside of a window, too.
             is_whole = part.is_whole is not None and part.is_whole()
-            pieces = part.stored.pieces(reads, None if is_whole else selection.extent)
+            is_anywhere = is_whole or _END in chosen_by  # as does what reaches into one
+            pieces = part.stored.pieces(reads, None if is_anywhere else selection.extent)
             if is_whole:
                 in_one = [joined(column) for column in zip(*pieces, strict=True)]
                 pieces = iter([in_one] if in_one else [])
@@ -451,10 +480,14 @@ def in_memory(schema: Schema, rows: pa.Table) -> Table:
 def _chosen(
     selection: Selection, columns: Collection[str], values: Mapping[str, Values]
 ) -> Iterator[Flags]:
-    """Which rows start in the windows, and which are of the device."""
+    """Which rows start in the windows or reach into them, and which are of the device."""
     if selection.windows is not None and _START in columns:
         start = values[_START]
-        yield selection.holds(start.numbers)
+        yield (
+            selection.reached_by(start.numbers, values[_END].numbers)
+            if _END in columns
+            else selection.holds(start.numbers)
+        )
         if start.is_null is not None:
             yield ~start.is_null
     if selection.device_id is not None and (ends := {*columns} & {*ENDS}):

@@ -1,11 +1,21 @@
 """``gpuprof slice``: what a file of a part of a recording holds."""
 
+import json
+import zipfile
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from recordings import copy, kernel, summary, trace
 
+from gpuprof.analyses import ANALYSES, reports
+from gpuprof.analyses.steps import steps
+from gpuprof.base.errors import CorruptFileError
 from gpuprof.cli import chosen, cli
-from gpuprof.readers.gpuprof import gpuprof_file
+from gpuprof.facts.parts import RecordingPart, part_of
+from gpuprof.predict.predict import predict
+from gpuprof.readers.gpuprof import gpuprof_file, write_gpuprof_file
 
 RECORDING = trace(
     kernels=[
@@ -28,6 +38,37 @@ RECORDING = trace(
     devices=[{"device_id": 0, "name": "V100"}],
     epochs=[{"epoch": 0, "seconds": 1.0}],
 )
+
+
+BORDERS = "Sums are of what starts in it; the time of a device is cut at its borders."
+
+
+def training(steps=9, step_ns=1_000_000):
+    """Marked steps of three kernels and a copy, launched a step ahead; the fourth is long."""
+    tables = {name: [] for name in ("kernels", "memcpys", "api_calls", "nvtx_ranges")}
+    work_ns = 10_000  # the first launch finds the device idle, which shows that clocks agree
+    of = {"process_id": 7, "thread_id": 7}
+    for step in range(steps):
+        host_ns = step * step_ns
+        mark = {"text": f"step {step}", "start_ns": host_ns, "end_ns": host_ns + step_ns}
+        tables["nvtx_ranges"].append(of | mark)
+        for place in range(4):
+            number = 4 * step + place + 1
+            launch_ns = host_ns + place * 100_000
+            start = max(work_ns, launch_ns + 5_000)
+            end = start + (230_000 if step != 4 else 400_000)
+            row = {"process_id": 7, "device_id": 0, "stream_id": 1, "correlation_id": number}
+            called = {"start_ns": launch_ns, "end_ns": launch_ns + 2_000, "correlation_id": number}
+            name = "cudaMemcpyAsync" if place == 3 else "cudaLaunchKernel"
+            tables["api_calls"].append(of | called | {"name": name})
+            if place == 3:
+                end = start + 100_000
+                pinned = {"src_memory_kind": "pinned", "dst_memory_kind": "device", "bytes": 4096}
+                tables["memcpys"].append(copy("HtoD", start, end, **row, **pinned))
+            else:
+                tables["kernels"].append(kernel(f"k{place}", start, end, **row))
+            work_ns = end + 20_000
+    return trace(**tables)
 
 
 @pytest.fixture
@@ -99,7 +140,9 @@ def test_ranges_between_two_windows_are_left_out(run):
     ranges = [("step", 0, 2), ("step", 2, 4), ("between", 30, 90), ("around", 30, 105)]
     recording = trace(
         kernels=[kernel("a", 10, 20, correlation_id=1), kernel("b", 100, 110, correlation_id=2)],
-        api_calls=[launch | {"correlation_id": n, "start_ns": 2 * n - 1} for n in (1, 2)],
+        api_calls=[
+            launch | {"correlation_id": n, "start_ns": 2 * n - 1, "end_ns": 2 * n} for n in (1, 2)
+        ],
         nvtx_ranges=[
             {"text": text, "start_ns": start, "end_ns": end} for text, start, end in ranges
         ],
@@ -124,11 +167,11 @@ def test_devices_stay_and_what_is_true_of_the_whole_goes(run):
 @pytest.mark.parametrize(
     ("words", "note"),
     [
-        ("--to 20ns", "from the start to 20 ns. What starts in it is kept whole."),
+        ("--to 20ns", f"from the start to 20 ns. {BORDERS}"),
         ("--device 1", "device 1."),
         (
             "--range step --occurrence 1",
-            'what range 1 of "step" launched. What starts in it is kept whole.',
+            f'what range 1 of "step" launched. {BORDERS}',
         ),
     ],
 )
@@ -149,3 +192,95 @@ def test_sums_cannot_be_cut(run):
 
     error = run("--to", "1s", of=recording)
     assert "holds sums only, so no part of it can be selected" in error.message
+
+
+def report_of(profile):
+    """Every table of a report, as rows."""
+    tables = reports.report(profile, [*ANALYSES]).tables
+    # What predictions count lies outside of the part, too, and commands name the file.
+    left_out = {"assumptions", "command"}
+    return {
+        name: [{n: value for n, value in row.items() if n not in left_out} for row in rows]
+        for name, rows in (
+            (n, table.to_pylist()) for n, table in tables.items() if table is not None
+        )
+    }
+
+
+PARTS = [
+    # The borders cut a step, and a kernel, each.
+    pytest.param(
+        "--from 2.3ms --to 6.4ms",
+        RecordingPart(from_ns=2_300_000, to_ns=6_400_000),
+        id="window-that-cuts-steps",
+    ),
+    pytest.param("--to 3ms", RecordingPart(to_ns=3_000_000), id="beginning"),
+    pytest.param("--range step*", RecordingPart(range_text="step*"), id="all-steps"),
+    pytest.param(
+        "--range step* --occurrence 5", RecordingPart(range_text="step*", occurrence=5), id="a-step"
+    ),
+]
+
+
+@pytest.mark.parametrize(("words", "part"), PARTS)
+def test_a_report_of_the_file_is_that_of_the_part(run, words, part):
+    recording = training()
+    expected = report_of(part_of(recording, part))
+    assert expected["phases"]
+
+    assert report_of(run(*words.split(), of=recording)) == expected
+
+
+def test_steps_set_aside_are_those_of_the_whole_recording(run):
+    recording = training()
+    words, part = PARTS[0].values
+    expected = report_of(part_of(replace(recording, skip_steps=4), part))
+
+    sliced = replace(run(*words.split(), of=recording), skip_steps=4)
+    assert [row["status"] for row in expected["steps"]].count("warm_up") == 1
+    assert report_of(sliced) == expected
+
+
+def test_a_prediction_takes_no_step_for_a_whole_one_that_the_border_cuts(run):
+    recording = training()
+    window = "--from", "2.3ms", "--to", "6.4ms"
+    whole = {row["step"]: row["span_ns"] for row in steps(recording).to_pylist()}
+
+    prediction = predict(run(*window, of=recording), [])
+    (row,) = [row for row in prediction.tables["prediction"].to_pylist() if row["phase"]]
+    # Those that start in the window; the slow one is among them.
+    assert row["steps"] == 4
+    assert row["measured_ns"] == int(np.median([whole[step] for step in (3, 4, 5, 6)]))
+
+
+def test_a_part_of_a_part_is_in_both(run):
+    recording = training()
+    outer = run("--from", "2.3ms", "--to", "6.4ms", of=recording)
+
+    inner = report_of(part_of(outer, RecordingPart(from_ns=4_000_000)))
+    window = RecordingPart(from_ns=4_000_000, to_ns=6_400_000)
+    assert inner == report_of(part_of(recording, window))
+
+
+def test_a_part_stays_one_when_it_is_written_again(run, tmp_path):
+    sliced = run("--from", "2.3ms", "--to", "6.4ms", of=training())
+    path = tmp_path / "again.gpuprof"
+    write_gpuprof_file.write(sliced, path)
+
+    again = gpuprof_file.read(path)
+    assert again.selection == sliced.selection
+    assert report_of(again) == report_of(sliced)
+
+
+@pytest.mark.parametrize("windows", [[[0, "x"]], [[2, 1]], [1]])
+def test_a_window_that_is_none_is_refused(run, tmp_path, windows):
+    run("--from", "1ns")
+    (path,) = tmp_path.iterdir()
+    header = json.loads(zipfile.ZipFile(path).read(gpuprof_file.HEADER))
+    part = {"windows": windows, "device_id": None}
+    broken = tmp_path / "broken.gpuprof"
+    with zipfile.ZipFile(broken, "w") as archive:
+        archive.writestr(gpuprof_file.HEADER, json.dumps(header | {"part": part}))
+
+    with pytest.raises(CorruptFileError, match=r"gpuprof.json in it is missing or broken"):
+        gpuprof_file.read(broken)

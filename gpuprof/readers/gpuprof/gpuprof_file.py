@@ -4,7 +4,8 @@ It holds what the data model holds: no environment, no names of hosts. A zip arc
 not compressed again, of
 
 - ``gpuprof.json``, its first member: ``gpuprof_file``, the version of the format; ``written_by``;
-  ``converted_from``, a name without its folder; ``origin``, the fields of `OriginFields`.
+  ``converted_from``, a name without its folder; ``origin``, the fields of `OriginFields`; of a
+  part of a recording ``part``, the fields of `PartFields`.
 - ``<table>.parquet`` for each recorded table: the columns of `gpuprof.model.schema` that hold
   anything, integers in as many bits as they need, rows by their start. Groups of rows say which
   times they hold, and each page carries a checksum. Further rows of a large table are in
@@ -14,7 +15,7 @@ not compressed again, of
 
 Each Parquet file is read in place: of it only the columns that a query names, and the groups of
 rows that hold its window of time. Version 1 has all columns in 64 bits and no numbers for names;
-versions 1 and 2 have one file per table.
+versions 1 and 2 have one file per table; before version 4 a part is not told from a recording.
 """
 
 import os
@@ -22,6 +23,7 @@ import re
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -35,7 +37,7 @@ from gpuprof.model import borders, schema
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile, Source
 from gpuprof.model.spilling import Kinds
-from gpuprof.model.table import InMemory, Part, Stored, Table
+from gpuprof.model.table import EVERYTHING, InMemory, Part, Selection, Stored, Table
 from gpuprof.model.words import Names
 from gpuprof.readers.common.parquet_columns import (
     FilePart,
@@ -47,7 +49,7 @@ from gpuprof.readers.common.parquet_columns import (
 from gpuprof.readers.input_format import LOCAL_HEADER_BYTES, Reader, begins_archive
 from gpuprof.readers.inputs import stamp
 
-VERSION: Final = 3
+VERSION: Final = 4
 HEADER: Final = "gpuprof.json"
 SUFFIX: Final = ".parquet"
 NAMES: Final = ".names"
@@ -73,6 +75,16 @@ class OriginFields(msgspec.Struct):
     start_resolution_ns: Annotated[int, msgspec.Meta(ge=1, le=schema.LARGEST)]
     warnings: tuple[str, ...]
     exporter_version: str | None = None  # Files of older versions of gpuprof lack it.
+
+
+class PartFields(msgspec.Struct):
+    """The part of a recording in the header, as `gpuprof.model.table.Selection` holds it.
+
+    Beside what is in it, tables have what its figures take; see `part_context`.
+    """
+
+    windows: tuple[tuple[int, int], ...] | None
+    device_id: int | None
 
 
 TOOL_FIELDS: Final = OriginFields.__struct_fields__
@@ -101,6 +113,7 @@ def read(path: Path) -> Profile:
         origin_fields = (
             msgspec.structs.asdict(msgspec.convert(fields, OriginFields)) if is_known else {}
         )
+        part = _part(header.get("part")) if is_known else EVERYTHING
     except (KeyError, TypeError, ValueError) as error:
         why = f" ({error})" if isinstance(error, msgspec.ValidationError) else ""
         msg = f"{path}: {HEADER} in it is missing or broken{why}"
@@ -113,9 +126,25 @@ def read(path: Path) -> Profile:
     }
     sources = {name: _source(path, name, *table) for name, table in tables.items()}
     timed = (n for n in tables if "end_ns" in schema.BY_NAME[n].columns)
-    return Profile(
-        Origin(path, **origin_fields), sources, stored=sum(tables[n][0].row_count for n in timed)
-    )
+    stored = sum(tables[n][0].row_count for n in timed)
+    recording = Profile(Origin(path, **origin_fields), sources, stored=stored)
+    return recording if part == EVERYTHING else recording.restricted(part)
+
+
+def _part(stored: object) -> Selection:
+    """The part of a recording that the file is; all of it where it stores none.
+
+    Raises:
+        ValueError: Its windows are none.
+    """
+    part = msgspec.convert(stored, PartFields | None)
+    if part is None:
+        return EVERYTHING
+    borders = [*chain.from_iterable(part.windows or ())]
+    if borders != sorted(borders):
+        msg = "the windows of its part do not follow one another"
+        raise ValueError(msg)
+    return Selection(part.windows, part.device_id)
 
 
 def _members(path: Path) -> Mapping[str, FilePart]:

@@ -17,8 +17,7 @@ from gpuprof.base.units import encodable
 from gpuprof.model import schema
 from gpuprof.model.arrow_values import as_arrow
 from gpuprof.model.profile import Profile
-from gpuprof.model.table import Window, joined
-from gpuprof.model.words import Values
+from gpuprof.model.table import EVERYTHING, joined
 from gpuprof.readers.gpuprof.gpuprof_file import (
     HEADER,
     NAMES,
@@ -27,6 +26,7 @@ from gpuprof.readers.gpuprof.gpuprof_file import (
     VERSION,
     member_name,
 )
+from gpuprof.readers.gpuprof.part_context import with_context
 
 # A window of time is read by whole groups.
 _ROW_GROUP_ROWS: Final = 128 * 1024
@@ -53,24 +53,29 @@ _Columns = Mapping[str, schema.Column]
 def write(profile: Profile, path: Path) -> None:
     """Write all tables and where they came from.
 
-    Of a part of a recording, ranges that are open at its borders are written, too.
+    Of a part of a recording, what its figures take beside what starts in it is written, too: see
+    `with_context`.
 
     Raises:
         OSError: The file cannot be written.
     """
+    part = profile.selection
     fields = {
         "gpuprof_file": VERSION,
         "written_by": f"gpuprof {__version__}",
         "converted_from": encodable(profile.origin.source.name),
         "origin": {name: getattr(profile.origin, name) for name in TOOL_FIELDS},
     }
+    if part != EVERYTHING:
+        fields["part"] = {"windows": part.windows, "device_id": part.device_id}
+    tables = with_context(profile)
     # Words of a command that are no UTF-8 hold halves of characters.
     header = encodable(json.dumps(fields, indent=1, ensure_ascii=False)) + "\n"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(zipfile.ZipInfo(HEADER, _NO_TIME), header)
         for name in schema.BY_NAME:
             if profile.has(name):
-                _write_table(alone(profile, name), name, archive)
+                _write_table(alone(tables[name], name), name, archive)
 
 
 def alone(profile: Profile, name: str) -> Profile:
@@ -113,14 +118,9 @@ def written_columns(profile: Profile, name: str) -> _Columns:
 
 
 def batches_by_start(profile: Profile, name: str, columns: _Columns) -> Iterator[pa.RecordBatch]:
-    """The rows of a table in pieces, by their start; integers of any width.
-
-    Of a part of a recording, ranges that are open at its borders are among them.
-    """
+    """The rows of a table in pieces, by their start; integers of any width."""
     names = [*columns]
     pieces = partial(profile.pieces, name)
-    if name == schema.NVTX_RANGES.name and profile.selection.windows is not None:
-        pieces = partial(_reaching, profile.unrestricted, profile.selection.windows)
     if "start_ns" not in columns or _are_ascending(
         start.numbers for (start,) in pieces("start_ns")
     ):
@@ -133,21 +133,6 @@ def batches_by_start(profile: Profile, name: str, columns: _Columns) -> Iterator
     for at in range(0, len(order), _ROW_GROUP_ROWS):
         rows = order[at : at + _ROW_GROUP_ROWS]
         yield pa.RecordBatch.from_arrays([as_arrow(of.take(rows)) for of in all_rows], names)
-
-
-def _reaching(profile: Profile, windows: Sequence[Window], *names: str) -> Iterator[list[Values]]:
-    """The ranges that reach into one of some windows, which are sorted and disjoint."""
-    starts, ends = np.array([*windows, (0, 0)], np.int64)[:-1].reshape(-1, 2).T
-    for start, end, *columns in profile.pieces(schema.NVTX_RANGES.name, *_TIMES, *names):
-        last = np.maximum(end.numbers - 1, start.numbers)
-        # The first window that ends after the start; no range starts before it in time.
-        window = np.minimum(np.searchsorted(ends, start.numbers, side="right"), len(ends) - 1)
-        is_in = (
-            (last >= starts[window]) & (start.numbers < ends[window])
-            if len(ends)
-            else np.zeros(len(last), bool)
-        )
-        yield [column.take(is_in) for column in columns]
 
 
 def _are_ascending(parts: Iterable[Any]) -> bool:
