@@ -7,9 +7,10 @@ import codecs
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import click
 
@@ -29,6 +30,14 @@ class _Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(self.commands)
 
+    def make_context(self, *args: Any, **settings: Any) -> click.Context:
+        with _pipe_may_close():
+            return super().make_context(*args, **settings)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _pipe_may_close():
+            return super().invoke(ctx)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -40,6 +49,21 @@ class _Commands(click.Group):
                 raise
             msg = f"{error.message} Did you mean {near}?"
             raise click.UsageError(msg, ctx) from error
+
+
+@contextmanager
+def _pipe_may_close() -> Iterator[None]:
+    """End well where the reader of a pipe (`| head`) has left, which click takes for a failure."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        _forget_stdout()
+        raise click.exceptions.Exit(0) from error
+
+
+def _forget_stdout() -> None:
+    """Let nothing more go to standard output: a second flush at exit must not complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @click.command(
@@ -63,8 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         error.show()
         status = error.exit_code
     except BrokenPipeError:
-        # The reader of a pipe (`| head`) has left; a second flush at exit must not complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_stdout()
         status = 0
     except (GpuprofError, click.ClickException, OSError, UnicodeEncodeError) as error:
         status = _say_error(error)

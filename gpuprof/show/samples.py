@@ -32,7 +32,10 @@ def show(samples: Iterable[Sequence[Sample]], form: str) -> None:
                 live.update(_table(rows), refresh=True)
     else:
         for rows in samples:
-            console.print(_table(rows))
+            with console.capture() as shown:
+                console.print(_table(rows))
+            if not write_stdout(shown.get()):
+                return
 
 
 def _table(rows: Sequence[Sample]) -> Table:

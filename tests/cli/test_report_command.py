@@ -143,6 +143,34 @@ def test_a_reader_of_a_pipe_may_leave_early():
     assert done.stdout.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--help"],
+        ["report", "--help"],
+        ["help", "report"],
+        ["formats"],
+        ["monitor", "--count", "9"],
+    ],
+)
+def test_a_closed_pipe_is_no_error_of_any_command(words):
+    if words[0] == "monitor":
+        pytest.importorskip("psutil")
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "gpuprof", *words],
+        cwd=ROOT,
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        timeout=60,
+        check=False,
+    )
+    os.close(writer)
+
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 def test_no_colour_and_80_columns_without_a_terminal():
     done = gpuprof("report", DUAL)
 
