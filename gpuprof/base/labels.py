@@ -39,3 +39,12 @@ LABELS: Final = {
 def label(key: str) -> str:
     """The label of a key, which is the key itself where that is a term of the field."""
     return LABELS.get(key, key)
+
+
+def copy_label(name: str) -> str:
+    """What people read for an operation of a prediction: of a copy between two ends, its label.
+
+    ``PtoP_staged 0->1`` is ``PtoP through the host 0->1``; all others stay as they are.
+    """
+    kind, space, ends = name.partition(" ")
+    return f"{label(kind)}{space}{ends}" if "->" in ends else name

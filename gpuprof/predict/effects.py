@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from gpuprof.base.labels import copy_label
 from gpuprof.base.statistics import quantiles
 from gpuprof.base.units import say_ns, say_share
 from gpuprof.facts.numbers import NOT_FOUND, order_of
@@ -135,7 +136,7 @@ def doubt(usual: Replay) -> str:
     with_lags = replay(graph, graph.weights)
     if not with_lags.lag_ns:
         return why
-    lag, before = say_ns(with_lags.lag_ns), graph.name_of(with_lags.lag_at // 2)
+    lag, before = say_ns(with_lags.lag_ns), copy_label(graph.name_of(with_lags.lag_at // 2))
     return f"{why}: the longest lag of unknown cause is {lag}, before {before}"
 
 

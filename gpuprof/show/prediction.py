@@ -1,11 +1,10 @@
 """A prediction as tables and JSON, and a plot of both critical paths of one step."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
 
-from gpuprof.base.kernel_names import short_names
 from gpuprof.base.short_texts import cut
 from gpuprof.base.units import counted, say_ns, say_share
 from gpuprof.model.origin import Origin
@@ -26,7 +25,7 @@ from gpuprof.show.charts.figure import (
     Part,
     Picture,
 )
-from gpuprof.show.charts.step_path import KERNELS_OF_PATHS, LABELS, sums_by_kind
+from gpuprof.show.charts.step_path import LABELS, names_for_people, sums_by_kind
 from gpuprof.show.overview import Grid
 
 _PARTS: Final = 12
@@ -105,14 +104,12 @@ def _cells(
 ) -> tuple[tuple[str, ...], ...]:
     """Rows as text, kernels with short names."""
     spec = SCHEMAS[name].columns
-    shown: Mapping[str, str] = {}
-    if not page.has_full_names:
-        shown = short_names({row["name"] for row in rows if row.get("kind") in KERNELS_OF_PATHS})
+    called = names_for_people(rows, has_full_names=page.has_full_names)
     return tuple(
         tuple(
             signed_ns(row[c])
             if c == "difference_ns"
-            else cell(spec[c], shown.get(row[c], row[c]) if c == "name" else row[c])
+            else cell(spec[c], called.get(row[c], row[c]) if c == "name" else row[c])
             for c in columns
         )
         for row in rows
@@ -150,7 +147,7 @@ def critical_paths(result: Prediction) -> Picture:
         shown = stretches if len(stretches) <= _SLOTS else in_slots(stretches, end)
         parts += [Part(place, LOOKS[r["kind"]], r["start_ns"], r["end_ns"]) for r in shown]
         wide = [row for row in stretches if row["end_ns"] - row["start_ns"] > _WIDE * end]
-        names = short_names({row["name"] for row in wide if row["kind"] in KERNELS_OF_PATHS})
+        names = names_for_people(wide)
         for row in wide[:_LABELS]:
             room = int(90 * (row["end_ns"] - row["start_ns"]) / end)
             label = cut(names.get(row["name"], row["name"]), room)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from recordings import copy, kernel, trace
 
 from gpuprof.facts.hosts import NO_NAMES
+from gpuprof.model import schema
 from gpuprof.model.table import Selection
 from gpuprof.predict.predict import predict
 from gpuprof.show import Page
@@ -55,6 +56,24 @@ def test_people_see_the_answer_first_and_its_assumptions_with_each_time(profile)
     assert "2.7 % of it is host work, calls and waits, as recorded" in sentences
     assert "copy PtoP 0->1 39.000 µs 11.000 µs -28.000 µs" in sentences
     assert "Next bottleneck: kernel gemm" in sentences
+
+
+def test_people_read_that_a_copy_goes_through_the_host_and_programs_its_key(profile):
+    (route,) = profile.table("memcpys").to_pylist()
+    halves = [
+        route | {"memcpy_kind": kind, "path": "staged", "start_ns": start, "end_ns": end}
+        for kind, start, end in (("DtoH", 61_000, 80_000), ("HtoD", 80_000, 100_000))
+    ]
+    staged = profile.with_table("memcpys", schema.MEMCPYS.table(halves))
+    result = predict(staged, [])
+
+    shown = prediction_text(result, staged.origin, "terminal", Page())
+    assert "PtoP through the host 0->1" in shown
+    assert "PtoP_staged" not in shown
+    assert "PtoP_staged" not in prediction_page(result, staged)
+    critical = json.loads(prediction_text(result, staged.origin, "json", Page()))
+    names = [row["name"] for row in critical["tables"]["critical_path"]]
+    assert "PtoP_staged 0->1" in names
 
 
 def test_programs_get_where_the_edges_come_from(profile):

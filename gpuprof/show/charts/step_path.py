@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from gpuprof.base.kernel_names import short_names
+from gpuprof.base.labels import copy_label
 from gpuprof.base.short_texts import cut
 from gpuprof.base.units import say_ns
 from gpuprof.facts.hosts import DeviceNames
@@ -33,8 +34,7 @@ def step_path(result: Prediction, devices: DeviceNames, *, has_full_names: bool 
     lanes.
     """
     rows = result.step.to_pylist()
-    kernels = {row["name"] for row in rows if row["kind"] in KERNELS_OF_PATHS}
-    called = {} if has_full_names else short_names(kernels)
+    called = names_for_people(rows, has_full_names=has_full_names)
     places: dict[str, int] = {}
     sides: dict[str, list[Row]] = {name: [] for name in LABELS}
     for row in rows:
@@ -87,6 +87,17 @@ def _longest(rows: Sequence[Row]) -> list[Row]:
         return row["is_on_path"], row["end_ns"] - row["start_ns"]
 
     return sorted(rows, key=weight, reverse=True)[:_MOST_ROWS]
+
+
+def names_for_people(rows: Sequence[Row], *, has_full_names: bool = False) -> Mapping[str, str]:
+    """What people read for the names in some rows of paths, where that is something else.
+
+    Kernels have their short names, and copies the labels of their kinds.
+    """
+    called = {row["name"]: copy_label(row["name"]) for row in rows if row.get("name")}
+    if not has_full_names:
+        called |= short_names({r["name"] for r in rows if r.get("kind") in KERNELS_OF_PATHS})
+    return called
 
 
 def _side(

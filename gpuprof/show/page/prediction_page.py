@@ -4,14 +4,13 @@ from typing import Final
 
 import pyarrow as pa
 
-from gpuprof.base.kernel_names import short_names
 from gpuprof.facts.hosts import names_of
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import texts
 from gpuprof.predict.predict import SCHEMAS, Prediction
 from gpuprof.show.cells import clean
 from gpuprof.show.charts.figure import stacked
-from gpuprof.show.charts.step_path import KERNELS_OF_PATHS, LABELS, step_path, sums_by_kind
+from gpuprof.show.charts.step_path import LABELS, names_for_people, step_path, sums_by_kind
 from gpuprof.show.page.document import Document, html
 from gpuprof.show.page.figures import Figure, figure
 from gpuprof.show.page.tables import page_table
@@ -73,11 +72,11 @@ def prediction_page(result: Prediction, profile: Profile, *, has_full_names: boo
 
 
 def _named(table: pa.Table, *, has_full_names: bool) -> pa.Table:
-    """A table with the short names of its kernels."""
-    if has_full_names or "kind" not in table.column_names:
+    """A table with what people call its operations."""
+    if "kind" not in table.column_names:
         return table
     rows = table.to_pylist()
-    called = short_names({row["name"] for row in rows if row["kind"] in KERNELS_OF_PATHS})
+    called = names_for_people(rows, has_full_names=has_full_names)
     place = table.column_names.index("name")
     return table.set_column(place, "name", texts([called.get(r["name"], r["name"]) for r in rows]))
 
