@@ -41,12 +41,14 @@ OPERATOR_RATES: Final = Schema(
         "bytes_per_s": Column(
             FLOAT,
             "B/s",
-            "Bytes that it has to read and write at least / total: caches can make it more than"
-            " the memory's peak. Null where a shape or type is unknown.",
+            "Bytes of its tensors, each read or written once / total: more than the memory's peak"
+            " where they come from caches, or where a tensor is expanded, which its shape does not"
+            " tell. Null where a shape or type is unknown.",
         ),
         "roofline_share": Share(
             "Least time for its FLOPs and bytes at the peaks of the GPU, of fp32 that of tf32 /"
-            " total; null where these or the work are unknown.",
+            " total; above 1 where caches or expanded tensors spare the memory; null where these or"
+            " the work are unknown.",
             label="Of roofline",
         ),
         "limited_by": Text(

@@ -18,6 +18,10 @@ _LIMITS: Final = {
     "compute": replace(KERNELS, name="needed to compute, at the peak of the GPU"),
     "memory": replace(HTOD, name="needed to read and write memory, at its peak"),
 }
+_WHY_ABOVE: Final = {
+    True: "from caches, or of expanded tensors",
+    False: "a faster clock, or fewer FLOPs",
+}
 _ABOVE: Final = replace(NOTHING, name="above that")
 
 
@@ -36,7 +40,10 @@ def picture(results: Results) -> Picture:
         needed_ns = row["total_ns"] - row["excess_ns"]
         is_memory = row["limited_by"] == "memory"
         rate = say_rate(row["bytes_per_s"]) if is_memory else format_flops(row["flops_per_s"])
+        # In itself impossible: the work is less than shapes say, or its bytes came from caches.
+        is_above = row["roofline_share"] > 1
         figure = f"{say_share(row['roofline_share'])} of the roofline, {rate}"
+        figure = f"{rate}, above the peak: {_WHY_ABOVE[is_memory]}" if is_above else figure
         words = f"{_name(row)}: {say_ns(row['total_ns'])}, {figure}"
         parts += [
             Part(place, _LIMITS[row["limited_by"]], 0, needed_ns, words),

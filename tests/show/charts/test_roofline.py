@@ -14,9 +14,10 @@ from gpuprof.show.page.recording_page import recording_page
 A100 = {"device_id": 0, "name": "NVIDIA A100-SXM4-40GB"}
 
 
-def recording(device=A100):
+def recording(device=A100, addition_ns=10_000):
     """A product of 50 µs that needs 6.9, and additions of 10 µs that need 4.0."""
-    operators, durations = ["aten::mm", "aten::add", "aten::add"], [50_000, 10_000, 10_000]
+    operators = ["aten::mm", "aten::add", "aten::add"]
+    durations = [50_000, addition_ns, addition_ns]
     inputs = {"shapes": [[1024, 1024]] * 2, "types": ["c10::Half"] * 2, "values": []}
     return draw(
         nvtx_ranges=[
@@ -47,6 +48,13 @@ def test_a_bar_has_what_is_needed_and_what_is_above_it():
         "13.8 % of the roofline, 42.9 TFLOP/s",
         "40.5 % of the roofline, 629 GB/s",
     ]
+
+
+def test_what_is_faster_than_the_memory_is_no_share_of_the_roofline_but_says_why():
+    (bars,) = picture_of(CHART, of_recording(recording(addition_ns=2_000), CHART)).panels
+
+    assert bars.figures[1] == ("3.15 TB/s, above the peak: from caches, or of expanded tensors")
+    assert [part.end for part in bars.parts][2:] == [4_000, 4_000]
 
 
 def test_a_page_has_it_where_operators_tell_their_shapes():
