@@ -168,9 +168,10 @@ class StepTime:
     """The time of a step in a replay: the median over a phase, or the time of the recording.
 
     The recording lasts from the start of its first operation to the end of the last one that is
-    not removed. A step border moves with the instant before it on the busiest stream of each
-    device; operations that a change moves to another place in time, or removes, move no border. The
-    last device counts, or the mean over devices where no rank waits for another.
+    not removed. A step border moves with the instant before it, or all of them with those after
+    them, on the busiest stream of each device; operations that a change moves to another place in
+    time, or removes, move no border. The last device counts, or the mean over devices where no rank
+    waits for another.
 
     Args:
         graph: The graph as recorded.
@@ -215,7 +216,12 @@ class StepTime:
 def _borders(
     graph: Graph, since: Int64s, device: int, changed: Changed | None
 ) -> tuple[Int64s, Int64s]:
-    """The instant before each border, a row of starts and one of ends; and the time since."""
+    """The instant before each border, a row of starts and one of ends; and the time since.
+
+    Or, of steps that follow one another, the instants after the borders, if these lie more equally
+    far from them: a pause of the host before a border, which a change may shorten, differs from
+    step to step.
+    """
     o, times = graph.operations, graph.time_ns
     its = [of for of in o.streams if of.device == device] or o.streams
     is_left = [np.ones(of.high - of.low, bool) for of in its]
@@ -237,17 +243,40 @@ def _borders(
         took.append(busy_ns if inside.any() else [NOT_FOUND])
     chosen = range(len(its)) if (most := max(took)) == [NOT_FOUND] else [took.index(most)]
     streams = [its[n].low + np.flatnonzero(is_left[n]) for n in chosen if is_left[n].any()]
-    near, near_ns = np.full(since.shape, NOT_FOUND), np.full(since.shape, np.iinfo(np.int64).min)
-    for on in streams:
-        for is_end, on_ns in enumerate((o.start_ns[on], o.end_ns[on])):
-            order = order_of(on_ns)
-            place = np.searchsorted(on_ns, since, side="right", sorter=order) - 1
-            latest = 2 * (len(graph.calls) + on[order[place]]) + is_end
-            latest = np.where(place < 0, NOT_FOUND, latest)
-            latest_ns = np.where(place < 0, near_ns, times[latest])
-            is_later = (latest_ns > near_ns) | ((latest_ns == near_ns) & (latest > near))
-            near, near_ns = np.where(is_later, latest, near), np.maximum(latest_ns, near_ns)
+    near, apart_ns = _beside(graph, streams, since, is_after=False)
+    # Of steps that follow one another, what lies between a border and that instant cancels out.
+    if (since[0, 1:] == since[1, :-1]).all() and apart_ns.any():
+        following, later_ns = _beside(graph, streams, since, is_after=True)
+        if (following != NOT_FOUND).all() and _spread(later_ns) < _spread(apart_ns):
+            near = following
     for place in np.argwhere(near == NOT_FOUND):
         # Before the first of them anything else, such as the call that launches it.
         near[tuple(place)] = graph.last_before(int(since[tuple(place)]))
     return near, since - times[near]
+
+
+def _beside(
+    graph: Graph, streams: Sequence[Int64s], since: Int64s, *, is_after: bool
+) -> tuple[Int64s, Int64s]:
+    """The last instant of some operations up to each border, or the first after it; and how far.
+
+    `NOT_FOUND` where there is none.
+    """
+    o, times = graph.operations, graph.time_ns
+    near, near_ns = np.full(since.shape, NOT_FOUND), np.full(since.shape, np.iinfo(np.int64).max)
+    for on in streams:
+        for is_end, on_ns in enumerate((o.start_ns[on], o.end_ns[on])):
+            order = order_of(on_ns)
+            place = np.searchsorted(on_ns, since, side="right", sorter=order) - (not is_after)
+            is_one = (place >= 0) & (place < len(on))
+            met = 2 * (len(graph.calls) + on[order[np.where(is_one, place, 0)]]) + is_end
+            met_ns = np.abs(since - times[met])
+            is_nearer = (met_ns < near_ns) | ((met_ns == near_ns) & (met > near))
+            is_nearer &= is_one
+            near, near_ns = np.where(is_nearer, met, near), np.where(is_nearer, met_ns, near_ns)
+    return near, near_ns
+
+
+def _spread(values_ns: Int64s) -> float:
+    """How far values are from their median, in the mean."""
+    return float(np.mean(np.abs(values_ns - np.median(values_ns))))

@@ -23,7 +23,7 @@ from gpuprof.model.schema import FLOAT, Column, Count, Id, Kind, Ns, Schema, Sha
 from gpuprof.predict.build import graph_of
 from gpuprof.predict.changes import OPEN, apply
 from gpuprof.predict.effects import PREDICT_READS, Steps, StepTime, doubt, margin_ns, unexplained
-from gpuprof.predict.graph import KINDS, PROVENANCES, Graph
+from gpuprof.predict.graph import KINDS, PROVENANCES, SYNCHRONISATION, Graph
 from gpuprof.predict.link_models import FAST, SLOW, USUAL
 from gpuprof.predict.paths import (
     CALL,
@@ -149,6 +149,8 @@ _READ_LATER: Final = ("host_calls", "page_faults", "devices")
 _ALIKE: Final = 0.01
 # Changes of median and mean that are no further apart are the same.
 _SAME_CHANGE: Final = 0.05
+# What `Maker.add` counts where waits do not fit.
+_EARLY_WAITS: Final = f"{KINDS[SYNCHRONISATION].name}: back in time"
 # Parts of a path that a replay keeps as they are, but where a change says otherwise.
 _AS_RECORDED: Final = (CALL, HOST, WAIT, LATENCY)
 # Name -> critical path, and what a step takes that its parts in a step are scaled to.
@@ -489,5 +491,12 @@ def _notes(
             f" {say_ns(max(map(abs, shifts.values())))} from those of others. Their times were set"
             " right by the common ends of collectives (gpuprof report --table clock_offsets)."
         )
-    for text, count in graph.doubts.items():
+    doubts = dict(graph.doubts)
+    if early := doubts.pop(_EARLY_WAITS, 0):
+        yield (
+            f"In {counted(early, 'case', 'cases')} a call that waits returns before work that it"
+            " waits for ends: the clocks of GPU and host are apart, or it waits for less of the"
+            " work. These waits could not be matched and are left out."
+        )
+    for text, count in doubts.items():
         yield f"{text}: {count:,}; edges that do not fit are left out."

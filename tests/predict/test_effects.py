@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from launched import PLACE, SPAN, call, launched
-from recordings import kernel, trace
+from recordings import copy, kernel, trace
 
 from gpuprof.facts.phases import phases
 from gpuprof.predict.effects import Steps, effect
@@ -132,6 +132,43 @@ def test_nothing_waits_for_copies_that_are_dropped():
     assert "; calls after them that wait for these alone (8) go on; " in assumes
 
 
+def test_a_step_that_begins_with_a_hidden_copy_is_no_longer_than_before():
+    kernels, copies, calls = [], [], []
+    begun, steps = 0, 8
+    for step in range(steps):
+        begun += 100_000 + 7_000 * (step * step % 5)  # what the host does between steps
+        number = 10 * step
+        ends = {"bytes": 4096, "src_memory_kind": "pinned"}
+        copies.append(
+            copy(
+                "HtoD",
+                begun + 5_000,
+                begun + 8_000,
+                stream_id=7,
+                correlation_id=number,
+                **PLACE | ends,
+            )
+        )
+        calls.append(call("cudaMemcpyAsync", begun, begun + 2_000, number))
+        for n in range(1, 6):
+            at = begun + 10_000 * n
+            calls.append(call("cudaLaunchKernel", at - 4_000, at - 2_000, number + n))
+            kernels.append(
+                kernel(f"k{n}", at, at + 5_000, stream_id=7, correlation_id=number + n, **PLACE)
+            )
+    marks = [
+        {"text": f"step {n}", "start_ns": c["start_ns"], "end_ns": c["start_ns"] + 60_000}
+        | {"process_id": c["process_id"], "thread_id": c["thread_id"]}
+        for n, c in enumerate(calls[:: len(calls) // steps])
+    ]
+    profile = trace(kernels=kernels, memcpys=copies, api_calls=calls, nvtx_ranges=marks)
+
+    def of_step(*what):
+        return predict(profile, what).tables["prediction"].to_pylist()[1]["predicted_ns"]
+
+    assert of_step("no-launch-cost", "hide=HtoD") <= of_step("no-launch-cost")
+
+
 def test_dropped_copies_move_no_border_of_a_step():
     """Copies keep their stream busiest; a kernel and the host wait for each of them."""
     profile = marked(
@@ -243,3 +280,22 @@ def test_an_inferred_wait_for_what_is_gone_is_for_the_work_before_it(kind, chang
     )
 
     assert np.median(won_us(profile, change)) == pytest.approx(50, abs=12)
+
+
+def test_waits_that_return_before_their_work_ends_are_said_to_be_left_out():
+    wait = {"start_ns": 10 * US, "sync_kind": "context", "process_id": 1, "device_id": 0}
+    profile = trace(
+        kernels=[kernel("a", 12 * US, 310 * US, stream_id=7, correlation_id=1, **PLACE)],
+        api_calls=[
+            call("cudaLaunchKernel", 0, 4 * US, 1),
+            call("cudaDeviceSynchronize", 10 * US, 250 * US, 2),
+        ],
+        synchronizations=[wait | {"correlation_id": 2}],
+    )
+
+    (note,) = [text for text in predict(profile, []).notes if "could not be matched" in text]
+    assert note == (
+        "In 1 case a call that waits returns before work that it waits for ends: the clocks of GPU"
+        " and host are apart, or it waits for less of the work. These waits could not be matched"
+        " and are left out."
+    )
