@@ -193,12 +193,13 @@ def balance(profile: Profile, changed: Changed) -> Changed:
         if spans_like(profile, "MPI_*")[0].size:
             hint += "; for MPI, drop-host='MPI_*' leaves out its calls, transfers included"
         raise UsageError(msg, f"{hint}.")
-    duration_ns = changed.weights.duration_ns.astype(np.int64)
+    duration_ns, took_ns = changed.weights.duration_ns.astype(np.int64), changed.transfer_ns
+    duration_ns[graph.collectives] = took_ns[graph.collectives]
     shares, is_kernel = _shares_of_work(graph), graph.operations.kind == KERNEL
     for device, share in shares.items():
         its = is_kernel & (graph.operations.device == device)
-        duration_ns[its] = np.rint(share * duration_ns[its])
-    duration_ns[graph.collectives] = graph.transfer_ns
+        for times_ns in (duration_ns, took_ns):
+            times_ns[its] = np.rint(share * times_ns[its])
     changed = changed.with_times(duration_ns=duration_ns)
     changed = changed.with_edges(changed.weights.edges.kind == kinds.TRANSFER, NEVER)
     words = (
@@ -208,7 +209,7 @@ def balance(profile: Profile, changed: Changed) -> Changed:
     if shares:
         words += f", of which one thread launches the work of {len(shares)}: their kernels take"
         words += " equally long"
-    return replace(changed, is_balanced=True).saying(words)
+    return replace(changed, is_balanced=True, times_ns=(took_ns, took_ns)).saying(words)
 
 
 def _shares_of_work(graph: Graph) -> dict[int, float]:
@@ -247,8 +248,8 @@ def merge(profile: Profile, changed: Changed, text: str) -> Changed:
         msg = f"no collectives that match {pattern} can be made one"
         hint = "They must follow each other on a stream within a step, and nothing may wait for one"
         raise UsageError(msg, f"{hint} of them before the last begins.")
-    transfer_ns, size = o.took_ns, np.full(len(o), UNKNOWN)
-    transfer_ns[graph.collectives], size[graph.collectives] = graph.transfer_ns, graph.message_bytes
+    transfer_ns, size = changed.transfer_ns, np.full(len(o), UNKNOWN)
+    size[graph.collectives] = graph.message_bytes
     is_timed = chosen & (transfer_ns > 0)
     is_sized = is_timed & (size > 0)
     shortest_ns = int(transfer_ns[is_timed].min(initial=np.iinfo(np.int64).max))
@@ -261,7 +262,7 @@ def merge(profile: Profile, changed: Changed, text: str) -> Changed:
     np.add.at(merged_ns, into, transfer_ns[away] - latency_ns)
     merged = np.rint(np.maximum(merged_ns, transfer_ns)).astype(np.int64)
     is_away, is_one = (np.isin(np.arange(len(o)), rows) for rows in (away, into))
-    changed = lasting(changed, is_one, o.took_ns - transfer_ns + merged, merged)
+    changed = lasting(changed, is_one, changed.took_ns - transfer_ns + merged, merged)
     changed = _after_the_last(without(changed, is_away, calls_of(graph, is_away)), away, into)
     inferred = changed.stored(kinds.AWAITED, is_away, is_source=True)
     if len(inferred):

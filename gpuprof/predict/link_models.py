@@ -129,16 +129,22 @@ def with_link(changed: Changed, route: str | None, name: str) -> Changed:
         return _staged(changed, is_meant, route)
     second = changed.operation(changed.stored(STAGED_HALVES, is_meant))
     sizes = o.bytes
-    took = link.copies_ns(np.maximum(sizes, 0))
+    took = changed.scaled(link.copies_ns(np.maximum(sizes, 0)))
     took[second] = 0
+    # The host copies it into pinned memory, or out of it: a faster link waits for that.
+    is_staged_by_host = is_meant & (sizes >= 0) & o.where(lambda label: label.is_pageable)
+    took = np.where(is_staged_by_host, np.maximum(took, changed.took_ns), took)
     changed = lasting(changed, is_meant & (sizes >= 0), took)
     is_second = np.zeros(len(o), bool)
     is_second[second] = True
     starts = 2 * (len(changed.graph.calls) + second)
     changed = changed.with_edges(changed.stored(STAGED_HALVES, is_second), 0).without_lag(starts)
     copies = int((is_meant & (sizes >= 0)).sum()) - len(second)
+    pageable = int(is_staged_by_host.sum())
+    of_host = f" those of pageable memory ({pageable:,}) no less than recorded, as the host's own"
+    of_host = f"{of_host} copy to or from pinned memory bounds them;" if pageable else ""
     return changed.saying(
-        f"copies {route or 'between devices'} ({copies:,}) take {link.words};"
+        f"copies {route or 'between devices'} ({copies:,}) take {link.words};{of_host}"
         f"{_without_size(sizes[is_meant])} collectives keep their recorded times, and copies that"
         " share a link do not slow each other down"
     )
@@ -171,7 +177,7 @@ def _staged(changed: Changed, is_meant: Flags, route: str | None) -> Changed:
     words += f"DtoH {halves[0].words}, a gap of {say_ns(between)}, HtoD {halves[1].words}"
     if unchanged_copies := _without_size(sizes[is_meant]):
         words += f";{unchanged_copies.removesuffix(' and')} keep their times"
-    return lasting(changed, direct, first + between + second).saying(words)
+    return lasting(changed, direct, changed.scaled(first + between + second)).saying(words)
 
 
 def _host_link(o: Operations, kind: str, bound: int) -> Link:

@@ -6,6 +6,7 @@ streams are separate.
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -57,12 +58,12 @@ def scale(_: Profile, changed: Changed, text: str) -> Changed:
         raise UsageError(msg, "Write scale=REGEX:0.5 to halve the time of what matches.")
     o = changed.graph.operations
     chosen, factor = named(o, match[1]), float(match[2])
-    took = o.took_ns
-    moved = took.copy()
-    moved[changed.graph.collectives] = changed.graph.transfer_ns
+    took, moved = changed.took_ns, changed.transfer_ns
     faster = np.rint(moved * factor).astype(np.int64)
     words = f"operations that match {match[1]} ({chosen.sum():,}) take"
     changed = lasting(changed, chosen, took - moved + faster, faster)
+    earlier = np.ones(len(o)) if changed.factor is None else changed.factor
+    changed = replace(changed, factor=np.where(chosen, factor * earlier, earlier))
     return changed.saying(f"{words} {factor:g} times as long, except for waiting for other ranks")
 
 
@@ -99,7 +100,7 @@ def faults(profile: Profile, changed: Changed, text: str) -> Changed:
         stalled_ns[rows] = covered_within(handled, o.start_ns[rows], o.end_ns[rows])
     is_stalled = stalled_ns > 0
     won_ns = np.rint(_STALLED[changed.bound] * stalled_ns).astype(np.int64)
-    changed = lasting(changed, is_stalled, o.took_ns - won_ns)
+    changed = lasting(changed, is_stalled, np.maximum(changed.took_ns - won_ns, 0))
     words = (
         f"kernels ({is_stalled.sum():,}) save half to all of the {say_ns(int(stalled_ns.sum()))}"
         " in which page faults and migrations are handled beside them, and migrations"
@@ -129,7 +130,7 @@ def gpu(profile: Profile, changed: Changed, text: str) -> Changed:
         np.array(values)[o.stream]
         for values in ([its[0] for its in on], [*map(min, on)], [*map(max, on)])
     )
-    took = o.took_ns
+    took = changed.took_ns
     # A larger GPU need not be faster for what does not fill this one.
     slow = np.where(took < _SMALL_NS, np.maximum(most, 1), most)
     usual = np.sqrt(least * most)

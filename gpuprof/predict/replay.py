@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from gpuprof.base.errors import UsageError
 from gpuprof.base.kernel_names import short_name
@@ -149,6 +150,9 @@ class Changed:
         is_balanced: Whether no rank waits for another.
         moved: Operations that come at other places in time than those around them; None for none.
         gone: Operations that are removed; None for none.
+        times_ns: How long each operation takes so far, and what of it is transfer where it is a
+            collective, else all; None for as recorded.
+        factor: How much longer each operation takes by factors that were given; None for none.
     """
 
     graph: Graph
@@ -160,6 +164,29 @@ class Changed:
     is_balanced: bool = False
     moved: Flags | None = None
     gone: Flags | None = None
+    times_ns: tuple[Int64s, Int64s] | None = None
+    factor: npt.NDArray[np.float64] | None = None
+
+    @property
+    def took_ns(self) -> Int64s:
+        """How long each operation takes so far."""
+        return self.graph.operations.took_ns if self.times_ns is None else self.times_ns[0]
+
+    @property
+    def transfer_ns(self) -> Int64s:
+        """The same, without what collectives wait for other ranks."""
+        if self.times_ns is not None:
+            return self.times_ns[1]
+        moved_ns = self.graph.operations.took_ns
+        moved_ns[self.graph.collectives] = self.graph.transfer_ns
+        return moved_ns
+
+    def scaled(self, times_ns: Int64s) -> Int64s:
+        """Times of operations by a rule, longer by the factors that were given before."""
+        if self.factor is None:
+            return times_ns
+        scaled: Int64s = np.rint(times_ns * self.factor).astype(np.int64)
+        return scaled
 
     def replayed(self, *, is_usual: bool = False) -> Replay:
         """The replay with these changes; see `replay`."""
@@ -328,9 +355,12 @@ def lasting(
     What is removed stays so, and where no rank waits for another collectives take their transfers.
     """
     chosen = chosen if changed.gone is None else chosen & ~changed.gone
+    transfer_ns = took_ns if transfer_ns is None else transfer_ns
+    its_ns = ((took_ns, changed.took_ns), (transfer_ns, changed.transfer_ns))
+    took, moved = (np.where(chosen, new_ns, old_ns) for new_ns, old_ns in its_ns)
+    changed = replace(changed, times_ns=(took, moved))
     if changed.is_balanced:
-        took_ns = took_ns if transfer_ns is None else transfer_ns
-        durations = np.where(chosen, took_ns, changed.weights.duration_ns)
+        durations = np.where(chosen, transfer_ns, changed.weights.duration_ns)
         return changed.with_times(duration_ns=durations)
     transfers = changed.stored(TRANSFER, chosen)
     meeting = changed.operation(transfers)
@@ -342,7 +372,7 @@ def lasting(
     recorded_ns[graph.collectives] = graph.transfer_ns
     # A rank that ended earlier than one transfer after the last arrived does so still.
     early_ns = recorded_ns[meeting] - graph.weights.edges.least_ns[transfers]
-    times = (took_ns if transfer_ns is None else transfer_ns)[meeting] - early_ns
+    times = transfer_ns[meeting] - early_ns
     return changed.with_times(duration_ns=durations).with_edges(transfers, np.maximum(times, 0))
 
 

@@ -9,6 +9,7 @@ from recordings import copy, kernel, summary, trace
 from test_replay import SMALL
 
 from gpuprof.base.errors import MissingTableError, UsageError
+from gpuprof.model import schema
 from gpuprof.predict.changes import apply
 from gpuprof.predict.link_models import FAST, SLOW, USUAL, fitted, links_named
 from gpuprof.predict.predict import predict
@@ -90,6 +91,37 @@ def test_what_needs_a_copy_does_not_begin_before_what_it_is_a_copy_of(what, has_
 
     assert measured_ns == 84_000
     assert 70_000 < predicted_ns < 76_000
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        pytest.param(("link=1us,10GB/s", "scale=PtoP:3"), id="link, then scale"),
+        pytest.param(("scale=PtoP:3", "link=1us,10GB/s"), id="scale, then link"),
+        pytest.param(("link=1us,10GB/s", "scale=PtoP:6", "scale=PtoP:0.5"), id="scale twice"),
+    ],
+)
+def test_a_factor_holds_whatever_link_a_copy_takes(what):
+    # 100 kB take 11 µs on the link.
+    assert both(peers(), *what) == (85_000, 85_000 - 10_000 + 3 * 11_000)
+
+
+def test_a_faster_link_does_not_speed_up_pageable_copies_and_says_why():
+    recording = peers()
+    ends = {"src_device_id": None, "dst_device_id": None, "memcpy_kind": "HtoD"}
+    rows = [
+        r | ends | {"src_memory_kind": "pageable"} for r in recording.table("memcpys").to_pylist()
+    ]
+    pageable = recording.with_table("memcpys", schema.MEMCPYS.table(rows))
+
+    for figures, took_us in (("1us,100GB/s", 10), ("1us,2GB/s", 51)):
+        row = first_row(pageable, f"link[HtoD]={figures}")
+        copy_ns = row["predicted_ns"] - row["measured_ns"] + 10_000
+        assert copy_ns == took_us * US
+        assert (
+            "; those of pageable memory (1) no less than recorded, as the host's own copy to or"
+            " from pinned memory bounds them;"
+        ) in row["assumptions"]
 
 
 def test_a_dropped_copy_holds_up_nothing():
