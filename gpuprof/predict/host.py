@@ -174,16 +174,22 @@ class _Waits:
         return [*map(np.maximum.accumulate, launch)]
 
     def device(self, process: Int64s, device: Int64s) -> Int64s:
-        """The devices of some calls: of a process with work on one device, this one.
+        """The devices of some calls, by the numbers that work has.
 
-        Where a process sees one of several GPUs, nsys calls it 0 in waits, whichever it is.
+        Where a process sees some of several GPUs (CUDA_VISIBLE_DEVICES=2,3), nsys calls them 0, 1
+        and so on in waits, whichever they are. No bus id tells which: where a wait is for a device
+        without work, and none for a further one than there are, they are taken to be in order.
         """
         devices, its_device = dict[int, set[int]](), device.copy()
         for of in self.maker.operations.streams:
             devices.setdefault(of.process, set()).add(of.device)
         for number, of_process in devices.items():
+            its = np.flatnonzero((process == number) & (device != UNKNOWN))
+            seen, order = {*np.unique(device[its]).tolist()}, np.array(sorted(of_process))
             if len(of_process) == 1:
-                its_device[(process == number) & (device != UNKNOWN)] = min(of_process)
+                its_device[its] = min(of_process)
+            elif not seen <= of_process and 0 <= min(seen) <= max(seen) < len(order):
+                its_device[its] = order[device[its]]
         return its_device
 
     def last_before(

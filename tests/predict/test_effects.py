@@ -115,6 +115,37 @@ def test_a_process_with_work_on_two_devices_waits_for_the_one_that_is_named():
     assert effect(profile, ["scale=a:0.5"], Steps((0, 1), None))[0].tolist() == [0]
 
 
+@pytest.mark.parametrize("number", [0, 1])
+def test_waits_of_a_process_that_sees_two_of_four_gpus_are_for_these_in_order(number):
+    awaited, other = (
+        PLACE | {"device_id": 2 + n, "stream_id": 7 + n} for n in (number, 1 - number)
+    )
+    wait = {"sync_kind": "context", "process_id": 1, "device_id": number}
+    profile = trace(
+        kernels=[
+            kernel("awaited", 10 * US, 310 * US, correlation_id=1, **awaited),
+            kernel("other", 12 * US, 212 * US, correlation_id=2, **other),
+            kernel("next", 330 * US, 430 * US, correlation_id=4, **awaited),
+        ],
+        api_calls=[
+            call("cudaLaunchKernel", 0, 4 * US, 1),
+            call("cudaLaunchKernel", 5 * US, 9 * US, 2),
+            call("cudaDeviceSynchronize", 10 * US, 315 * US, 3),
+            call("cudaLaunchKernel", 320 * US, 324 * US, 4),
+            call("cudaDeviceSynchronize", 325 * US, 435 * US, 5),
+        ],
+        synchronizations=[
+            wait | {"start_ns": 10 * US, "correlation_id": 3},
+            wait | {"start_ns": 325 * US, "correlation_id": 5, "device_id": 1},
+            wait | {"start_ns": 325 * US, "correlation_id": 5, "device_id": 0},
+        ],
+    )
+
+    on_awaited = Steps((2 + number,), None)
+    assert effect(profile, ["scale=awaited:2"], on_awaited)[0].tolist() == [-300 * US]
+    assert effect(profile, ["scale=other:3"], on_awaited)[0].tolist() == [0]
+
+
 def test_nothing_waits_for_copies_that_are_dropped():
     """PyTorch waits for what it copies from pageable memory, and so for the kernel before it."""
     profile = marked(
