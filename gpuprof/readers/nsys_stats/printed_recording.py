@@ -30,7 +30,8 @@ from gpuprof.readers.nsys_stats.numerals import durations, numbers, scaled, size
 from gpuprof.readers.nsys_stats.report_text import Scan
 from gpuprof.readers.nsys_stats.rows import Row, summary_rows
 
-_DEVICE: Final = re.compile(r"\(([0-9]{1,18})\)$")
+# A device's label, "A100-SXM4-40GB (0)".
+_DEVICE: Final = re.compile(r"^(.*?) ?\(([0-9]{1,18})\)$")
 _COUNTS: Final = {
     "correlation_id": "CorrId",
     "context_id": "Ctx",
@@ -140,6 +141,8 @@ def _traces(recorded: Sequence[Run]) -> tuple[dict[str, pa.Table], list[str]]:
     if has_no_clock(tables):
         tables = {}
         warnings.append("The trace has starts in whole seconds only; only its sums are read.")
+    elif gpu and (named := devices(gpu[0])):
+        tables["devices"] = schema.DEVICES.table(named)
     if api:
         tables["api_calls"] = api_calls(api[0])
     return tables, warnings
@@ -177,7 +180,7 @@ def gpu_tables(block: Block) -> dict[str, pa.Table]:
     )
 
     def device_id(label: str) -> int | None:
-        return int(match[1]) if (match := _DEVICE.search(label)) else None
+        return int(match[2]) if (match := _DEVICE.match(label)) else None
 
     def in_bytes(column: PrintedColumn, style: Style) -> pa.Array:
         # Before 2022 the heading has no unit, and the trace is in bytes.
@@ -204,6 +207,14 @@ def gpu_tables(block: Block) -> dict[str, pa.Table]:
         "memcpys": _narrow(schema.MEMCPYS, _with_path(activities), is_copy),
         "memsets": _narrow(schema.MEMSETS, activities, is_memset),
     }
+
+
+def devices(block: Block) -> list[Row]:
+    """The devices that a trace names, in the order of their numbers."""
+    labels = block.column("Device").cells.unique().drop_null().to_pylist()
+    matches = filter(None, map(_DEVICE.match, labels))
+    names = {int(match[2]): match[1] for match in matches if match[1]}
+    return [{"device_id": number, "name": names[number]} for number in sorted(names)]
 
 
 def _span(block: Block) -> tuple[pa.Array, pa.Array]:

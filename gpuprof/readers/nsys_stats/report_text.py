@@ -193,7 +193,7 @@ READER: Final = Reader(
     name="nsys-stats",
     title="Reports of `nsys stats` and `nsys profile --stats=true`",
     versions="2019.5 to 2026.1; column, table, csv, tsv, json, hdoc and htable",
-    gives=("activity_summary", "kernels", "memcpys", "memsets", "api_calls", "runs"),
+    gives=("activity_summary", "kernels", "memcpys", "memsets", "api_calls", "devices", "runs"),
     cannot=(
         "Sums do not show what ran at the same time, and no report shows between which devices "
         "a copy went. Sizes are rounded to 0.001 MB as printed, and unknown where that is 0."

@@ -637,6 +637,13 @@ def test_trace_gives_kernels_copies_and_memsets(tmp_path):
     assert not profile.has("activity_summary")
 
 
+def test_trace_names_its_devices(tmp_path):
+    profile = _read(tmp_path, TRACE)
+
+    name = "Tesla V100-SXM2-16GB"
+    assert rows(profile, "devices", "device_id", "name") == [(0, name), (1, name)]
+
+
 def test_empty_cells_of_a_trace_may_read_none(tmp_path):
     old = TRACE.replace("," * 10, ",None" * 9 + ",")
     old = old.replace("GreenCtx,", "").replace(",1,,7,", ",1,7,")
