@@ -1,5 +1,6 @@
 """What is said first of sums: the costliest kernels, and what a summary or TensorFlow tells."""
 
+import re
 from collections import Counter
 from typing import Any, Final
 
@@ -30,6 +31,7 @@ _LEAST_NAMED: Final = 0.01
 # A call that takes so much of the time of all calls of a kernel is not one of many.
 _MOST_OF_CALLS: Final = 0.75
 _TWO: Final = 2
+_COPYING_CALL: Final = re.compile(r"cu(?:da)?Memcpy")
 
 
 @once_per_profile
@@ -92,10 +94,29 @@ def summary_line(profile: Profile) -> str:
     calls, peers = groups["peer_transfers"]["calls"], ""
     if times["peer_transfers"] is not None:
         peers = ". How much of the copies kernels hide, only a trace tells"
-        peers = peers if calls else ". No copy goes between devices"
+        peers = peers if calls else _without_peers(profile)
     is_compute = shares.get("compute", 0) >= MOST and not calls
     kernels = costliest_kernels(profile) if is_compute else ""
     return f"{text}: {', '.join(parts)}{unlisted}{peers}{kernels}"
+
+
+def _without_peers(profile: Profile) -> str:
+    """Whether no copy goes between devices, where a summary lists none that does.
+
+    Without peer access such a copy is one call and two copies, to the host and from it. Where no
+    calls are listed, any two may be its halves.
+    """
+    rows = profile.once(activity_sums).to_pylist()
+    copies, calls = Counter[str](), Counter[str]()
+    for row in rows:
+        name, of_kind = row["name"], {"memcpy": copies, "api": calls}.get(row["activity_kind"])
+        if of_kind is not None and not name.startswith("UVM_"):
+            of_kind[name] += row["calls"]
+    surplus = copies.total() - sum(n for name, n in calls.items() if _COPYING_CALL.match(name))
+    if not min(copies["HtoD"], copies["DtoH"]) or surplus <= 0:
+        return ". No copy goes between devices"
+    more = f"{surplus:,} more copies than calls that copy: some" if calls else "Some"
+    return f". {more} may go between devices, through the host, which only a trace tells"
 
 
 def tensor_line(profile: Profile) -> str:

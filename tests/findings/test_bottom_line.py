@@ -34,12 +34,26 @@ def test_each_kind_of_work_has_its_share():
 
 
 def test_one_device_copies_nothing_to_another():
-    line = summary_line(summary(*SINGLE))
+    calls = row("cudaMemcpyAsync", 90_000, 1_000_000) | {"activity_kind": "api"}
+    line = summary_line(summary(*SINGLE, calls))
 
     assert "92.5 % compute" in line
     assert (
         ". No copy goes between devices. Costliest kernels (of all kernel time): conv 100 %" in line
     )
+
+
+def test_copies_from_and_to_the_host_may_be_halves_of_copies_between_devices():
+    def line(*calls):
+        api = [row("cudaMemcpyAsync", n, 10) | {"activity_kind": "api"} for n in calls]
+        return summary_line(summary(*SINGLE, *api))
+
+    copies = 29_100 + 37_357 + 12_805
+    only_if = "may go between devices, through the host, which only a trace tells"
+
+    assert f". Some {only_if}" in line()
+    assert ". No copy goes between devices" in line(copies)
+    assert f". 5 more copies than calls that copy: some {only_if}" in line(copies - 5)
 
 
 def test_a_kernel_that_a_summary_lists_by_grid_is_named_with_the_sum_of_its_rows():
