@@ -160,8 +160,10 @@ def _truncated(recorded: Profile) -> tuple[str, str] | None:
     marks = np.count_nonzero(is_step[parts.label])
     recorded_steps = sum(len(of.start_ns) for of in marked)
     steps = f", after {recorded_steps:,} of {marks:,} steps" if recorded_steps < marks else ""
+    # Calls do not say what device they are for.
+    whose = " of all devices" if len(timelines(recorded)) > 1 else ""
     words = f"has no records of what was launched last{steps}: of {lost:,} of {calls:,} launches"
-    return words, "steps" if steps else "totals"
+    return words + whose, "steps" if steps else "totals"
 
 
 def _calls_like(profile: Profile, pattern: re.Pattern[str], after_ns: int | None = None) -> int:

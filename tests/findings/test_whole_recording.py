@@ -54,6 +54,15 @@ def test_launches_after_the_last_that_was_recorded_are_lost():
     assert one.phrase.endswith("after 5 of 20 steps: of 45 of 60 launches")
 
 
+def test_lost_launches_of_several_devices_are_not_said_of_one():
+    tables = steps(20, devices=(0, 1))
+    profile = draw(**tables | {"kernels": tables["kernels"][:30]})
+
+    [one] = found(profile, "truncated")
+
+    assert one.phrase.endswith(": of 90 of 120 launches of all devices")
+
+
 def test_a_recording_that_ends_with_its_program_lacks_nothing():
     tables = steps(20)
     waits = [
