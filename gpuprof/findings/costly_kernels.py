@@ -77,6 +77,8 @@ _MOST: Final = 0.5
 # So many names are said, and none that takes less of the time than this.
 _MOST_PLACES: Final = 2
 _WORTH: Final = 0.1
+# Copies or memsets that take less of the time of both are not said beside the others.
+_LEAST_BESIDE: Final = 0.25
 # Kernels of a kind that take less of its time are left out of a replay, whose change names each.
 _LEAST_REPLAYED: Final = 0.02
 Row = Mapping[str, Any]
@@ -407,12 +409,17 @@ def _local_copies(scope: Scope) -> Iterator[Finding]:
         rows = np.flatnonzero((layer_of_copies(work.copies) == LOCAL_COPY) & is_here)
         lengths = covered_within(exposed, work.start_ns[rows], work.end_ns(rows))
         rows, lengths = rows[lengths > 0], lengths[lengths > 0]
-        if lengths.sum() < _MOST * exposed.length:
+        copying = float(lengths.sum() / exposed.length)
+        if copying < _MOST:
             phrase, suggestion = "sets its own memory", _SETTING
+            if copying >= _LEAST_BESIDE:
+                phrase += f", or copies within it for {say_share(copying)} of the time"
         else:
             moved = int(work.copies.moved_bytes[rows].sum()) // len(scope.start_ns)
             size = f"{say_bytes(moved)} " if moved else ""
             phrase = f"copies {size}within its own memory"
+            if 1 - copying >= _LEAST_BESIDE:
+                phrase += f", or sets it for {say_share(1 - copying)} of the time"
             where = _origins(scope, rows, lengths)
     if len(exposed) == 1:
         phrase += ", once"

@@ -230,6 +230,25 @@ def test_memory_that_is_set_is_not_called_copied():
     assert "first kernel" in one.suggestion
 
 
+@pytest.mark.parametrize(
+    ("middle", "phrase"),
+    [
+        (53, "sets its own memory, or copies within it for 30.0 % of the time"),
+        (57, "copies 1.05 MB within its own memory, or sets it for 30.0 % of the time"),
+    ],
+)
+def test_what_takes_less_of_copies_and_memsets_is_said_beside_the_other(middle, phrase):
+    profile = draw(
+        kernels=in_each_step((0, 50), (60, 100)),
+        memcpys=in_each_step((50, middle, LOCAL)),
+        memsets=in_each_step((middle, 60)),
+    )
+
+    [one] = of_scope(scope_of(profile, STEPS))
+
+    assert (one.cost_ns, one.phrase) == (10, phrase)
+
+
 def test_a_single_copy_is_called_one():
     profile = draw(kernels=[(0, 50), (60, 100)], memcpys=[(50, 60, LOCAL)])
 
