@@ -23,6 +23,7 @@ LABELS: Final = {"GPU activities": "gpu", "API calls": "api"}
 _API_NAME: Final = re.compile(r"^cu(?:da)?[A-Z][A-Za-z0-9]*(?:_v[0-9]+|_ptsz|_ptds)*$")
 SHARE: Final = re.compile(r"^[0-9.]{1,20}%?$")
 _MIGRATION: Final = re.compile(r"^(Host|Device) To (Host|Device)$")
+REMOTE_MAPPING: Final = "Remote mapping from device"
 # A device's label, "Tesla K80 (0)".
 DEVICE: Final = re.compile(r"^(.*\S) \(([0-9]{1,6})\)$")
 # Warnings that explain why nothing was recorded.
@@ -86,6 +87,7 @@ class PrintedSummary:
     run_id: int | None = None
     _rows: list[dict[str, Any]] = field(default_factory=list)
     _migrations: dict[tuple[int | None, str], dict[str, Any]] = field(default_factory=dict)
+    _remote: list[tuple[int | None, int, int]] = field(default_factory=list)
     _devices: dict[int, dict[str, Any]] = field(default_factory=dict)
     _without_kernels: int = 0
     _names: dict[int | None, set[tuple[str, str]]] = field(default_factory=dict)
@@ -191,15 +193,18 @@ class PrintedSummary:
         self._rows.append({"run_id": self.run_id, "activity_kind": kind, "name": name, **columns})
 
     def migrate(self, name: str, calls: int, size: int | None, total_ns: int | None) -> None:
-        """Add migrations of unified memory; the summary has one row for all devices.
+        """Add migrations of unified memory, one row for all devices, or its remote mappings.
 
         Raises:
             ValueError: A number is larger than any that nvprof could print.
         """
         match = _MIGRATION.match(name)
-        if match is None:
+        if match is None and name != REMOTE_MAPPING:
             return
         check_size((calls, size, total_ns))
+        if match is None:
+            self._remote.append((self.run_id, calls, size or 0))
+            return
         kind = f"UVM_{match[1][0]}to{match[2][0]}"
         row = self._migrations.setdefault(
             (self.run_id, kind),
@@ -271,6 +276,13 @@ class PrintedSummary:
             notes.append(f"nvprof profiled no kernels{where}.")
         if (silent := frame.without_result) and runs > silent:
             notes.append(f"{silent} of {runs} runs ended before nvprof printed their result.")
+        if remote := [(calls, size) for run_id, calls, size in self._remote if run_id in run_ids]:
+            calls, size = map(sum, zip(*remote, strict=True))
+            mappings = units.counted(calls, "remote mapping", "remote mappings")
+            notes.append(
+                f"Kernels use managed memory where it lies, across the bus ({mappings}, of"
+                f" {units.say_bytes(size)}): they wait for it in their own time."
+            )
         notes += [_NOT_READ[table] for table in self.unread_tables]
         if self.broken is not None:
             notes.append("The log is cut off in its last row, which is left out.")

@@ -14,7 +14,13 @@ from gpuprof.base.errors import CorruptFileError
 from gpuprof.model.profile import Profile
 from gpuprof.readers.input_format import HEAD_BYTES, Reader
 from gpuprof.readers.nvprof import log
-from gpuprof.readers.nvprof.summary import CANNOT, GIVES, SKIPPED, PrintedSummary
+from gpuprof.readers.nvprof.summary import (
+    CANNOT,
+    GIVES,
+    REMOTE_MAPPING,
+    SKIPPED,
+    PrintedSummary,
+)
 
 _ANCHORS: Final = (
     log.MESSAGE,
@@ -27,6 +33,7 @@ _ANCHORS: Final = (
     re.compile(rb"(?:Metric|Event) Name"),
     re.compile(rb'Context"?[, \t]+"?Stream"?[, \t]+"?Kernel'),
     re.compile(rb" To (?:Host|Device)"),
+    re.compile(REMOTE_MAPPING.encode()),
     re.compile(rb'Device "'),
     re.compile(rb"\(device: [0-9]+, name: "),
 )
@@ -43,7 +50,8 @@ _CELLS: Final = ("Time(%)", "Time", "Calls", "Avg", "Min", "Max", "Name")
 _EXPECTED: Final = "Time(%), Time, Calls, Avg, Min, Max and Name as nvprof prints them"
 _LABEL: Final = re.compile(r"([A-Z][A-Za-z ()]*):\s*$")
 _MIGRATION: Final = re.compile(
-    r"^\s*([0-9]+)\s+\S+\s+\S+\s+\S+\s+(\S+)\s+(\S+)\s+((?:Host|Device) To (?:Host|Device))\s*$"
+    r"^\s*([0-9]+)\s+\S+\s+\S+\s+\S+\s+(\S+)\s+(\S+)\s+"
+    rf"((?:Host|Device) To (?:Host|Device)|{REMOTE_MAPPING})\s*$"
 )
 _DEVICE: Final = re.compile(r'^\s*Device "(.+)"')
 _TENSORFLOW_DEVICE: Final = re.compile(

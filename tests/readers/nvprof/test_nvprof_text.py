@@ -311,6 +311,19 @@ def test_migrations_of_unified_memory_add_up_over_devices(tmp_path):
     assert rows(profile, "devices", "device_id", "name") == [(0, "TITAN Xp"), (1, "TITAN V")]
 
 
+def test_kernels_that_wait_for_memory_across_the_bus_are_no_migrations(tmp_path):
+    size, name = "4.0000KB", "Remote mapping from device"
+    mappings = (
+        f"     994  12.611KB  {size}  1.8555MB  12.24219MB           -  {name}\n"
+        f"       1  {size}  {size}  {size}  4.000000KB           -  {name}\n"
+    )
+    profile = _read(tmp_path, f"{LOG}\n==4711== Unified Memory profiling result:\n{mappings}")
+
+    [note] = profile.origin.warnings
+    assert "across the bus (995 remote mappings, of 12.8 MB)" in note
+    assert not [row for row in _summary(profile) if row["name"].startswith("UVM")]
+
+
 def test_devices_come_from_tensorflows_own_lines(tmp_path):
     line = (
         "I gpu_device.cc:1053] Created TensorFlow device (/job:localhost/device:GPU:1 with "
