@@ -65,9 +65,13 @@ def summary_line(profile: Profile) -> str:
     """
     groups = {row["activity_group"]: row for row in profile.once(totals).to_pylist()}
     times = {name: group["total_ns"] for name, group in groups.items()}
-    total_ns = times["gpu_activities"]
-    is_excerpt = total_ns is None
-    total_ns = groups["gpu_activities"]["implied_ns"] if is_excerpt else total_ns
+    total_ns, unlisted, everything = times["gpu_activities"], "", groups["gpu_activities"]
+    if total_ns is None and everything["calls"] is None:
+        total_ns = everything["implied_ns"]
+        unlisted = "; what else there is, the excerpt does not tell"
+    elif total_ns is None:
+        total_ns = everything["listed_ns"]
+        unlisted = "; what some copies take beside that was not printed"
     if not total_ns:
         return ""
     for name, of, part in (
@@ -90,7 +94,6 @@ def summary_line(profile: Profile) -> str:
         most = max(listed, key=lambda row: row["total_ns"] or 0)
         name, share = cut(short_name(most["name"]), LONGEST_IN_WORDS), most["total_ns"] / total_ns
         return f"{text}; the costliest that is listed takes {say_share(share)}: {name}"
-    unlisted = "; what else there is, the excerpt does not tell" if is_excerpt else ""
     calls, peers = groups["peer_transfers"]["calls"], ""
     if times["peer_transfers"] is not None:
         peers = ". How much of the copies kernels hide, only a trace tells"

@@ -90,6 +90,16 @@ def test_an_excerpt_that_lists_no_kind_whole_names_its_costliest_row():
     )
 
 
+def test_copies_of_unknown_time_hide_nothing_of_the_others():
+    migrations = row("DtoH", 166, 1) | {"name": "UVM_HtoD", "total_ns": None, "section": "memcpy"}
+    line = summary_line(summary(COMPUTE | {"printed_share": 1.0}, migrations))
+
+    assert line.startswith(
+        "GPU activities take 6.00 s, summed over devices: 100 % compute; what some copies take"
+        " beside that was not printed. No copy goes"
+    )
+
+
 @pytest.mark.parametrize("rows", [[row("conv", 3, 0)], []], ids=["no time", "no rows"])
 def test_nothing_is_said_of_no_time(rows):
     assert summary_line(summary(*rows)) == ""
