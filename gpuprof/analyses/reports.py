@@ -128,9 +128,9 @@ def functions_of(analyses: Sequence[Analysis]) -> list[PerFile]:
 
 def reads_of(profile: Profile, analyses: Sequence[Analysis]) -> Reads:
     """What `functions_of` these analyses ask for of one file of a job."""
-    answered = [a for a in analyses if a.of_files is not None and not a.missing(profile)]
-    further = [] if _not_sought(profile) else [a.reads_of_small for a in answered]
-    return reads(*(analysis.reads for analysis in answered), *further)
+    answered = (a for a in analyses if a.of_files is not None and not a.missing(profile))
+    # Of what small recordings are asked for beside that, hardly any file of a job is.
+    return reads(*(analysis.reads for analysis in answered))
 
 
 def _accuracies(analyses: Sequence[Analysis]) -> list[str]:

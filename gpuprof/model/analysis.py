@@ -160,7 +160,8 @@ class Analysis:
         run: Answers it; rows conform to the schema. Called only where the needs are met.
         reads: The columns that it may ask for, of these and other tables, so that all that
             answers take from one table of a file is read in one pass.
-        reads_of_small: What it asks for beside that where a recording is not large.
+        reads_of_small: What it asks for beside that where a recording is not large, and hardly
+            ever where that is a file of a job.
         needs_any_of: Tables beside the needs; any one is enough. Empty for none.
         instead: Tables of which any one answers it in place of the needs. Empty for none.
         of_files: All that it takes of a job of several files. None where it needs single
