@@ -182,9 +182,14 @@ def framework(profile: Profile) -> str:
 
 
 def _of_names(names: list[str]) -> str:
-    names = [name for name in names if _MARK_WORDS.search(name)]
+    names = [*filter(_may_be_marked, names)]
     marked = (mark for mark, of in _MARKS.items() if any(of.search(n) for n in names))
     return next(marked, "")
+
+
+@lru_cache(1 << 14)  # as above
+def _may_be_marked(name: str) -> bool:
+    return _MARK_WORDS.search(name) is not None
 
 
 ATTENTION_READS: Final = reads(kernels="start_ns end_ns device_id stream_id name name_id")

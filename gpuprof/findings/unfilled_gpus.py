@@ -10,6 +10,7 @@ out, and what is said of others is not sure.
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -181,8 +182,13 @@ def _long_enough(profile: Profile) -> dict[str, int]:
         name: total_ns
         for kind, name, calls, total_ns in sums
         if kind == "kernel" and total_ns >= _LEAST_NS * calls
-        if not (is_communication(name) or _TUNED.search(name))
+        if not (is_communication(name) or _is_tuned(name))
     }
+
+
+@lru_cache(1 << 14)  # files of one job have the same names
+def _is_tuned(name: str) -> bool:
+    return _TUNED.search(name) is not None
 
 
 @once_per_recording
