@@ -11,6 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 from weakref import WeakValueDictionary, finalize
@@ -69,9 +70,10 @@ class Packed:
             np.resize(m, _PLACES) if m is not None and len(m) > 1 and part.dtype == np.int8 else m
             for part, m in zip(parts, meanings or [None] * len(parts), strict=True)
         ]
-        self._parts, self._has_nulls = [*zip(parts, tables, strict=True)], has_nulls
-        self._ends = np.cumsum([len(part) for part in parts], dtype=np.int64).tolist()
-        kinds = [part.dtype if m is None else np.dtype(np.int64) for part, m in self._parts]
+        packed, self._has_nulls = [*zip(parts, tables, strict=True)], has_nulls
+        # The parts with what they mean, and up to which row each of them goes.
+        self._parts = packed, [*accumulate(map(len, parts))]
+        kinds = [part.dtype if m is None else np.dtype(np.int64) for part, m in packed]
         self._kind = np.result_type(np.int8, *kinds)
         self._words = words
         self._bytes = sum([part.nbytes for part in parts]) + sum(map(sys.getsizeof, words or ()))
@@ -79,7 +81,8 @@ class Packed:
 
     def __len__(self) -> int:
         """How many rows it has."""
-        return self._ends[-1] if self._ends else 0
+        _, ends = self._parts
+        return ends[-1] if ends else 0
 
     def get_total_buffer_size(self) -> int:
         """How many bytes it takes in memory."""
@@ -90,20 +93,32 @@ class Packed:
         if isinstance(rows, slice):
             return self._between(*rows.indices(len(self))[:2])[0]
         numbers, by_place = np.empty(len(rows), self._kind), np.argsort(rows, kind="stable")
-        first = np.searchsorted(rows[by_place], [0, *self._ends])
+        parts, ends = self._parts
+        first = np.searchsorted(rows[by_place], [0, *ends])
         for place in np.flatnonzero(np.diff(first)).tolist():
-            start = self._ends[place] - len(self._parts[place][0])
+            start = ends[place] - len(parts[place][0])
             of_part = by_place[first[place] : first[place + 1]]
-            of_all, _ = self._between(start, self._ends[place])
+            of_all, _ = self._between(start, ends[place])
             numbers[of_part] = of_all[rows[of_part] - start]
         return numbers
 
     def slices(self, step: int) -> Iterator[Values]:
         """Its values in pieces of so many rows, whatever the parts are."""
+        if len(self) <= step:
+            self._unpack()
         for low in range(0, len(self), step):
             numbers, is_null = self._between(low, min(low + step, len(self)))
             has_nulls = is_null is not None and is_null.any()
             yield Values(numbers, is_null if has_nulls else None, self._words)
+
+    def _unpack(self) -> None:
+        """Keep the numbers themselves: those of a small table are asked for again and again."""
+        parts, _ = self._parts
+        is_packed = len(parts) > 1 or any(meaning is not None for _, meaning in parts)
+        if is_packed and not self._has_nulls:
+            numbers, _ = self._between(0, len(self))
+            self._bytes += numbers.nbytes - sum(part.nbytes for part, _ in parts)
+            self._parts = [(numbers, None)], [len(numbers)]
 
     def _between(
         self, low: int, high: int
@@ -111,10 +126,11 @@ class Packed:
         """The numbers from one row up to another, and which of them are null."""
         numbers = np.empty(max(high - low, 0), self._kind)
         is_null = np.zeros(len(numbers), bool) if self._has_nulls else None
-        last = bisect_left(self._ends, high) if low < high else -1
-        for place in range(bisect_right(self._ends, low), last + 1):
-            part, meaning = self._parts[place]
-            start = self._ends[place] - len(part)
+        parts, ends = self._parts
+        last = bisect_left(ends, high) if low < high else -1
+        for place in range(bisect_right(ends, low), last + 1):
+            part, meaning = parts[place]
+            start = ends[place] - len(part)
             some = part[max(low - start, 0) : high - start]
             rows = slice(max(start - low, 0), max(start - low, 0) + len(some))
             if meaning is None and len(some) == len(numbers):
