@@ -50,6 +50,8 @@ _STEPS_PER_BYTE: Final = 100
 _STEPS_AT_ONCE: Final = 100_000
 # What SQLite says where it was stopped after these.
 _STOPPED: Final = "interrupted"
+# What Python's sqlite3 says of a text that is no UTF-8.
+_UNDECODED: Final = "decode to UTF-8"
 _FEW_ROWS: Final = 10_000
 # A cell on a page with its pointer.
 _LEAST_BYTES_OF_A_ROW: Final = 6
@@ -137,9 +139,9 @@ class SqliteFile:
             InputError: Another program holds it locked.
         """
         if self._session is not None:
-            return self._session.execute(sql).fetchall()
+            return _fetched(self._session, sql)
         with self.connected() as connection:
-            return connection.execute(sql).fetchall()
+            return _fetched(connection, sql)
 
     @contextmanager
     def session(self) -> Iterator[None]:
@@ -463,6 +465,18 @@ def _endless(path: Path) -> CorruptFileError:
 def quoted(name: str) -> str:
     """SQL: a name."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def _fetched(connection: sqlite3.Connection, sql: str) -> list[tuple[Any, ...]]:
+    """All rows of a query; to call `readable` for each text would take longer than all else."""
+    connection.text_factory = str
+    try:
+        return connection.execute(sql).fetchall()
+    except sqlite3.OperationalError as error:
+        if _UNDECODED not in str(error):
+            raise
+    connection.text_factory = readable
+    return connection.execute(sql).fetchall()
 
 
 def readable(text: bytes) -> str:
