@@ -108,9 +108,11 @@ class ByNumber:
         missing: What belongs to every other number.
     """
 
-    def __init__(self, numbers: Sequence[int], values: Sequence[int], missing: int) -> None:
+    def __init__(
+        self, numbers: Sequence[int] | Numbers, values: Sequence[int] | Numbers, missing: int
+    ) -> None:
         # With `missing` first, and at every place that is no name's.
-        self._values = narrowed(np.array([missing, *values], np.int64))
+        self._values = narrowed(np.append(np.int64(missing), np.asarray(values, np.int64)))
         order = np.argsort(numbers)
         self._numbers: Numbers = np.asarray(numbers, np.int64)[order]
         self._places = order + 1
@@ -189,9 +191,18 @@ class Names:
 
     def values(self, of: Callable[[str], int], missing: int) -> ByNumber:
         """What depends on the name, by its number."""
-        # Recordings of many ranks number the same names for each of them.
-        of_name = {name: of(name) for name in dict.fromkeys(self.texts)}
-        return ByNumber(self.numbers, [of_name[name] for name in self.texts], missing)
+        texts, numbers, place = self._different
+        return ByNumber(numbers, np.array([*map(of, texts)], np.int64)[place], missing)
+
+    @cached_property
+    def _different(self) -> tuple[list[str], Numbers, Numbers]:
+        """The different texts, the numbers, and which of the texts each of these means.
+
+        Recordings of many ranks number the same names for each of them.
+        """
+        place = dict(zip(dict.fromkeys(self.texts), count()))
+        places = np.array([*map(place.__getitem__, self.texts)], np.intp)
+        return [*place], np.array(self.numbers, np.int64), places
 
 
 NO_NAMES: Final = Names((), {"name": ()})
