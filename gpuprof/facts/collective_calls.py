@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.facts.communication import Collective, CommunicationKernels, communication_kernels
-from gpuprof.facts.numbers import groups, sums_of_pieces
+from gpuprof.facts.numbers import different_codes, groups, sums_of_pieces
 from gpuprof.facts.rank_matching import Channel
 from gpuprof.facts.timeline import (
     COMMUNICATION,
@@ -134,10 +134,12 @@ def kernels_of(calls: pa.Table) -> tuple[CommunicationKernels, npt.NDArray[np.bo
     for column in labels.columns:
         values = column.combine_chunks().dictionary_encode()
         code = code * (len(values.dictionary) + 1) + values.indices.fill_null(-1).to_numpy() + 1
-        code = np.unique(code, return_inverse=True)[1]  # there are few, whatever the columns hold
-    _, first, number = np.unique(code, return_index=True, return_inverse=True)
+        code = different_codes(code)[1].astype(np.int64)  # few, whatever the columns hold
+    first = np.empty(int(code.max(initial=-1)) + 1, np.int64)
+    # What is written later overwrites what was before: the first row remains.
+    first[code[::-1]] = np.arange(len(code))[::-1]
     met = np.argsort(first)  # numbered in the order in which they are met
-    kinds = np.argsort(met)[number]
+    kinds = np.argsort(met)[code]
     different = (Collective(**row) for row in labels.take(arrow(first[met])).to_pylist())
     device, stream = (
         calls[name].fill_null(UNKNOWN).to_numpy() for name in ("device_id", "stream_id")

@@ -159,6 +159,9 @@ def by_known_ranks(communicator: Communicator, ranks: int) -> Iterator[Communica
     """
     has_call = communicator.rows != NO_CALL
     most = max(ranks, int(has_call.sum(axis=1).max()))
+    if has_call.all():
+        yield communicator._replace(is_complete=len(communicator.devices) == most)
+        return
     patterns, number = np.unique(has_call, axis=0, return_inverse=True)
     for place in np.argsort(-patterns.sum(axis=1), kind="stable").tolist():
         is_known = patterns[place]
@@ -228,16 +231,19 @@ def _shifted(first: Channel, seconds: Sequence[Channel], shift: int) -> list[_Fi
     )
     first_start, first_end = first.start_ns[of_first], first.end_ns[of_first]
     took = np.minimum(first_end - first_start, end_ns - start_ns)
-    ends = np.minimum(first_end, end_ns), np.maximum(first_end, end_ns)
-    is_same = ended_together(took, np.maximum(first_start, start_ns), *ends)
-    is_same &= first.kind[of_first] == kind
     later, (shortest,) = end_ns - first_end, quantiles_of_rows(took, 0.5)
+    limit_ns = np.maximum(TOGETHER_NS, _CLOSE * shortest)
+    is_close = quantiles_of_rows(np.abs(later), 0.5)[0] <= limit_ns
+    share = np.zeros(len(later))
+    if is_close.any():
+        start_ns, end_ns = start_ns[is_close], end_ns[is_close]
+        ends = np.minimum(first_end, end_ns), np.maximum(first_end, end_ns)
+        is_same = ended_together(took[is_close], np.maximum(first_start, start_ns), *ends)
+        is_same &= first.kind[of_first] == kind[is_close]
+        share[is_close] = is_same.mean(axis=-1)
     low_ns, median_ns, high_ns = quantiles_of_rows(later, 0.1, 0.5, 0.9)
     is_steady = high_ns - low_ns < _STEADY * np.abs(median_ns)
     is_apart = is_steady & (np.abs(median_ns) > np.maximum(_APART_NS, shortest / 2))
-    limit_ns = np.maximum(TOGETHER_NS, _CLOSE * shortest)
-    is_close = quantiles_of_rows(np.abs(later), 0.5)[0] <= limit_ns
-    share = np.where(is_close, is_same.mean(axis=-1), 0.0)
     error_ns = np.zeros(len(later), np.int64)
     if is_apart.any():
         error_ns[is_apart] = _error_ns(later[is_apart])
@@ -271,12 +277,8 @@ def clock_offsets(
     of the recording.
     """
     pairs = [*clocks]
-    later_columns = [(c, column) for c in communicators for column in range(1, len(c.devices))]
-    for (devices, rows, _), column in later_columns:
-        is_known = (rows[:, 0] != NO_CALL) & (rows[:, column] != NO_CALL)
-        later = end_ns[rows[is_known, column]] - end_ns[rows[is_known, 0]]
-        apart_ns, error_ns = int(np.median(later)), int(_error_ns(later))
-        pairs.append(ClockOffset(devices[column], devices[0], apart_ns, error_ns, len(later)))
+    for communicator in communicators:
+        pairs += _beside_first(end_ns, communicator)
     neighbours: dict[int, list[tuple[int, int, int, int]]] = {}
     for device, other_device, apart_ns, error_ns, calls in pairs:
         neighbours.setdefault(other_device, []).append((device, apart_ns, error_ns, calls))
@@ -301,6 +303,19 @@ def clock_offsets(
                     )
                     waiting.append(device)
     return [offsets[device] for device in sorted(offsets)]
+
+
+def _beside_first(end_ns: Int64s, communicator: Communicator) -> Iterator[ClockOffset]:
+    """The clock of each device of a communicator beside that of its first one."""
+    devices, rows, _ = communicator
+    places, is_whole = range(1, len(devices)), (rows != NO_CALL).all()
+    # Mostly no device lacks a call.
+    for columns in [[*places]] if is_whole else [[place] for place in places]:
+        known = rows[(rows[:, [0, *columns]] != NO_CALL).all(axis=1)]
+        later = (end_ns[known[:, columns]] - end_ns[known[:, :1]]).T
+        figures = np.median(later, axis=-1).tolist(), _error_ns(later).tolist()
+        for column, apart_ns, error_ns in zip(columns, *figures, strict=True):
+            yield ClockOffset(devices[column], devices[0], int(apart_ns), error_ns, later.shape[1])
 
 
 def are_apart(offset: ClockOffset) -> bool:
