@@ -16,6 +16,7 @@ from gpuprof.analyses.breakdown import ANALYSIS as BREAKDOWN_ANALYSIS
 from gpuprof.analyses.breakdown import breakdown
 from gpuprof.analyses.steps import ANALYSIS as STEPS_ANALYSIS
 from gpuprof.analyses.steps import steps
+from gpuprof.base.statistics import median
 from gpuprof.base.units import number_ranges, say_ns
 from gpuprof.facts.hosts import DeviceNames, names_of
 from gpuprof.facts.numbers import groups
@@ -217,6 +218,7 @@ def _rows(phase: _Phase, names: DeviceNames) -> list[dict[str, Any]]:
     medians = {name: np.nanmedian(values, axis=1) for name, values in times.items()}
     ratio = beside_median(own_ns)
     excess = {part: times[part] - np.nanmedian(times[part], axis=0) for part in _PARTS}
+    usual_excess = {part: np.nanmedian(values, axis=1) for part, values in excess.items()}
     # Of devices that take equally long, none is the slowest.
     is_longest = own_ns == np.nanmax(own_ns, axis=0)
     longest = (is_longest & (is_longest.sum(axis=0) == 1)).sum(axis=1)
@@ -224,8 +226,9 @@ def _rows(phase: _Phase, names: DeviceNames) -> list[dict[str, Any]]:
     rows = []
     for place in np.argsort(-medians["own_ns"], kind="stable").tolist():
         device, stretch = int(devices[place]), (slow or {}).get(place)
-        looked_at = slice(None) if stretch is None else stretch
-        longer_ns = {part: int(np.nanmedian(excess[part][place, looked_at])) for part in _PARTS}
+        longer_ns = {part: int(values[place]) for part, values in usual_excess.items()}
+        if stretch is not None:
+            longer_ns = {p: int(np.nanmedian(of[place, stretch])) for p, of in excess.items()}
         part = max(longer_ns, key=lambda part: longer_ns[part])
         row = {name: int(values[place]) for name, values in medians.items()} | {
             "phase": phase_name,
@@ -254,7 +257,7 @@ def _rows(phase: _Phase, names: DeviceNames) -> list[dict[str, Any]]:
 def _median(values: Floats) -> float | None:
     """The median of those that are known; None for none."""
     finite = values[~np.isnan(values)]
-    return float(np.median(finite)) if len(finite) else None
+    return float(median(finite)) if len(finite) else None
 
 
 ANALYSIS: Final = Analysis(

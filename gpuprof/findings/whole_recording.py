@@ -75,6 +75,8 @@ _LAUNCHES: Final = re.compile(r"(cu|cuda|hip)[A-Za-z]*Launch(Kernel|Cooperative|
 # What tells phases of one name apart.
 _NUMBER_OF_PHASE: Final = re.compile(r" \(\d+\)$")
 _Scope = TypeVar("_Scope", Scope, Measured)
+# When the first of some steps begins and the last one ends, in ns, and how many there are.
+_Steps = tuple[int, int, int]
 
 
 class Incomplete(NamedTuple):
@@ -252,15 +254,16 @@ def unequal(scopes: Sequence[_Scope]) -> Iterator[tuple[_Scope, _Scope, int]]:
 
     With each what equal work of all of them would win of a step.
     """
-    groups: list[list[_Scope]] = []
+    groups: list[tuple[_Steps, list[_Scope]]] = []
     for scope in (scope for scope in scopes if scope.has_steps):
+        steps = int(scope.start_ns[0]), int(scope.end_ns[-1]), len(scope.start_ns)
         # Also where each process marks its own.
-        group = next((group for group in groups if _is_at_once(group[0], scope)), None)
+        group = next((group for first, group in groups if _are_at_once(first, steps)), None)
         if group is None:
-            groups.append([scope])
+            groups.append((steps, [scope]))
         else:
             group.append(scope)
-    for alike in groups:
+    for _, alike in groups:
         busiest = max(alike, key=lambda scope: scope.compute_ns)
         least = min(alike, key=lambda scope: scope.compute_ns)
         win_ns = busiest.compute_ns - sum(scope.compute_ns for scope in alike) // len(alike)
@@ -268,12 +271,12 @@ def unequal(scopes: Sequence[_Scope]) -> Iterator[tuple[_Scope, _Scope, int]]:
             yield busiest, least, win_ns
 
 
-def _is_at_once(first: _Scope, second: _Scope) -> bool:
-    start = max(int(first.start_ns[0]), int(second.start_ns[0]))
-    end = min(int(first.end_ns[-1]), int(second.end_ns[-1]))
-    spans = [int(scope.end_ns[-1] - scope.start_ns[0]) for scope in (first, second)]
-    steps = [len(scope.start_ns) for scope in (first, second)]
-    return end - start >= _LEAST_COMMON * max(spans) and min(steps) >= _LEAST_COMMON * max(steps)
+def _are_at_once(first: _Steps, second: _Steps) -> bool:
+    (start, end, steps), (other_start, other_end, other_steps) = first, second
+    common_ns = min(end, other_end) - max(start, other_start)
+    return common_ns >= _LEAST_COMMON * max(end - start, other_end - other_start) and min(
+        steps, other_steps
+    ) >= _LEAST_COMMON * max(steps, other_steps)
 
 
 @once_per_recording
