@@ -21,6 +21,12 @@ NAME: Final = "nsys-sqlite"
 _MARK: Final = "StringIds"
 # To decode columns of fewer rows takes longer than to ask SQLite; of 90,000 it takes half.
 _FEW_ROWS: Final = 4096
+# Of activities, what hardly anyone does without who reads any of them: to decode these later takes
+# another pass over the pages, which takes longer than they do.
+_USUAL: Final = (
+    *("deviceId", "streamId", "correlationId", "globalPid", "demangledName"),
+    *("copyKind", "bytes", "srcKind", "dstKind", "srcDeviceId", "dstDeviceId"),
+)
 _UNTIMED: Final = 'start IS NULL OR "end" IS NULL OR (start = 0 AND "end" = 0) OR "end" < start'
 
 
@@ -85,6 +91,7 @@ class _SqliteExport(Export):
         most_rows = self.most_rows.get(table, FIRST_ROWS + 1)
         if _FEW_ROWS < most_rows <= FIRST_ROWS:
             self._decoded.append(self._file.stored(table))  # for who asks for these columns next
+            self._decoded[-1].expect(_USUAL)
             return super().untimed(table)
         if most_rows > FIRST_ROWS:
             first = f'SELECT start, "end" FROM {rows} LIMIT {FIRST_ROWS}'
