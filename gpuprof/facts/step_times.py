@@ -1,6 +1,7 @@
 """What steps take: where their time changes, what it goes to, and of which kind each step is."""
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -189,7 +190,7 @@ def mixes(numbers: Int64s, counts: Int64s) -> Int64s:
     each of the kernels' numbers.
     """
     # Different mixes have different sums, as good as always.
-    factors = [pow(48_271, power, (1 << 31) - 1) for power in (numbers + 1).tolist()]
+    factors = [*map(_factor, numbers.tolist())]
     _, first, number = np.unique(
         counts @ np.array(factors, np.int64), return_index=True, return_inverse=True
     )
@@ -203,6 +204,12 @@ def mixes(numbers: Int64s, counts: Int64s) -> Int64s:
         is_like = np.minimum(mixes, mixes[:1]).sum(axis=1) >= _COMMON * either
         mix[unassigned[is_like]], unassigned = leader, unassigned[~is_like]
     return mix[number]
+
+
+@cache
+def _factor(number: int) -> int:
+    """A number of its own for each of a few numbers, as random ones are."""
+    return pow(48_271, number + 1, (1 << 31) - 1)
 
 
 def kinds(alike: Sequence[Int64s], is_cut: _Flags) -> tuple[Int64s, _Flags]:
