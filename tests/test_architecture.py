@@ -44,6 +44,7 @@ LAYERS = (
     ("words",),
     ("borders",),
     ("pairs", "arrow_values"),
+    ("stored",),
     ("table",),
     ("spilling",),
     ("profile",),

@@ -18,7 +18,8 @@ from gpuprof.model import schema
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile
 from gpuprof.model.spilling import KeptColumns
-from gpuprof.model.table import Computed, InMemory, Part, Selection, Table
+from gpuprof.model.stored import InMemory
+from gpuprof.model.table import Computed, Part, Selection, Table
 from gpuprof.model.words import Names
 from gpuprof.readers import read_profile
 

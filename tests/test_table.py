@@ -15,7 +15,8 @@ from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.origin import Origin
 from gpuprof.model.pairs import pair_places
 from gpuprof.model.profile import Profile
-from gpuprof.model.table import EVERYTHING, Computed, InMemory, Part, Selection, Table, translated
+from gpuprof.model.stored import InMemory
+from gpuprof.model.table import EVERYTHING, Choice, Computed, Part, Selection, Table, translated
 from gpuprof.model.words import Values, Words
 from gpuprof.readers.nsys.model_tables import EventRecords
 
@@ -48,6 +49,63 @@ def test_functions_that_look_at_other_rows_see_those_that_a_window_leaves_out():
     ((size,),) = whole.restricted(Selection(((5, 6),))).columns("memsets", "bytes")
 
     assert size.tolist() == [14]
+
+
+FIRST_OR_LAST = Choice(("start_ns",), lambda start: np.flatnonzero((start < 5) | (start > 5)))
+
+
+def test_of_rows_that_are_chosen_checked_columns_are_made_alone():
+    seen = []
+
+    def doubled(size):
+        seen.append(size.tolist())
+        return 2 * size
+
+    columns = {"s": [0, 5, 9], "b": [7, 8, 9], "d": [3, 4, 5]}
+    made = {"start_ns": "s", "end_ns": "s", "device_id": "d", "bytes": Computed(("b",), doubled)}
+    whole = recording(columns, **made)
+
+    def chosen(*names):
+        (piece,) = whole.columns("memsets", *names, choice=FIRST_OR_LAST)
+        return [column.tolist() for column in piece]
+
+    assert chosen("bytes", "end_ns") == [[14, 18], [0, 9]]
+    assert chosen("device_id", "bytes") == [[3, 5], [14, 18]]
+    assert seen == [[7, 8, 9], [7, 9]]
+
+
+def test_values_of_rows_that_are_not_chosen_are_checked_all_the_same():
+    whole = recording({"s": [0, 5], "b": [7, -5]}, start_ns="s", end_ns="s", bytes="b")
+
+    with pytest.raises(CorruptFileError, match="column bytes holds -5 in row 2"):
+        list(whole.columns("memsets", "bytes", choice=FIRST_OR_LAST))
+
+
+def test_rows_are_chosen_among_those_of_a_part_and_of_a_device():
+    columns = {"s": [0, 1, 5, 9, 12], "d": [0, 1, 0, 0, 0], "b": [7, 8, 9, 10, 11]}
+    keep = Computed(("b",), lambda size: size != 10)
+    stored = InMemory(pa.table(columns))
+    part = Part(stored, {"start_ns": "s", "end_ns": "s", "device_id": "d", "bytes": "b"}, (keep,))
+    whole = Profile(ORIGIN, {"memsets": lambda: Table(schema.MEMSETS, [part])})
+    of_0 = whole.restricted(Selection(device_id=0))
+
+    for _ in range(2):  # unchecked, then checked
+        ((size,),) = of_0.columns("memsets", "bytes", choice=FIRST_OR_LAST)
+        assert size.tolist() == [7, 11]
+        list(whole.columns("memsets", "bytes"))
+
+
+def test_functions_that_look_at_other_rows_see_those_that_are_not_chosen():
+    part = Part(
+        InMemory(pa.table({"s": [0, 5, 9]})),
+        {"start_ns": "s", "end_ns": "s", "bytes": Computed(("s",), lambda s: np.full(3, s.sum()))},
+        is_whole=lambda: True,
+    )
+    whole = Profile(ORIGIN, {"memsets": lambda: Table(schema.MEMSETS, [part])})
+
+    for _ in range(2):  # unchecked, then checked
+        ((size,),) = whole.columns("memsets", "bytes", choice=FIRST_OR_LAST)
+        assert size.tolist() == [14, 14]
 
 
 class Asked(InMemory):
@@ -100,6 +158,23 @@ def test_held_columns_are_those_of_the_rows_that_are_selected():
 
     assert _numbers(table, "end_ns", "bytes", selection=window) == [[[105], [8]], [[109], [9]]]
     assert _numbers(table, "end_ns", "bytes", selection=device) == [[[100], [7]], [[109], [9]]]
+
+
+def test_of_held_columns_those_of_pieces_outside_of_a_window_are_not_made():
+    table, _ = held_memsets()
+    made = []
+
+    def end(rows):
+        made.append((rows.start, rows.stop))
+        return np.array([7, 8, 12])[rows]
+
+    table.hold(3, {"start_ns": np.array([0, 5, 9]).__getitem__, "end_ns": end})
+    list(table.pieces(["bytes"]))
+
+    for window, expected in [((6, 20), [(2, 3)]), ((0, 6), [(0, 2)]), ((9, 10), [(2, 3)])]:
+        made.clear()
+        list(table.pieces(["end_ns", "bytes"], Selection((window,))))
+        assert made == expected
 
 
 def test_a_table_that_is_released_is_read_from_its_file_again():

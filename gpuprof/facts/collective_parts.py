@@ -330,7 +330,7 @@ def _middle(values: npt.NDArray[np.float64]) -> float:
 
 def _is_within(values: npt.NDArray[np.float64], most: float) -> bool:
     """Whether that is so much at most."""
-    return np.count_nonzero(values <= most) > len(values) // 2
+    return int(np.count_nonzero(values <= most)) > len(values) // 2
 
 
 def _is_setup(kind: Numbers, took: Int64s) -> npt.NDArray[np.bool_]:

@@ -11,7 +11,7 @@ from gpuprof.model import pairs, words
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.pairs import changes, different
 from gpuprof.model.profile import Profile
-from gpuprof.model.table import NO_TEXTS
+from gpuprof.model.table import NO_TEXTS, Choice
 from gpuprof.model.words import Words
 
 # Integers of any width.
@@ -118,10 +118,9 @@ def rows_named(
     """Columns of the rows whose name is one of some, and the place of that, in pieces."""
     place = {name: number for number, name in enumerate(names)}
     of_name = profile.loaded(table).names.values(lambda n: place.get(n, NOT_FOUND), NOT_FOUND)
-    for *part, number in profile.columns(table, *columns, "name_id"):
-        places = of_name.of(number)
-        rows = np.flatnonzero(places != NOT_FOUND)
-        yield [column.take(rows) for column in (*part, places)]
+    meant = Choice(("name_id",), lambda number: np.flatnonzero(of_name.of(number) != NOT_FOUND))
+    for *part, number in profile.columns(table, *columns, "name_id", choice=meant):
+        yield [*part, of_name.of(number)]
 
 
 def pieces(end: int, start: int = 0) -> Iterator[slice]:

@@ -43,7 +43,7 @@ from gpuprof.model.intervals import (
 from gpuprof.model.pairs import Pairs, different
 from gpuprof.model.profile import Profile, once_per_recording
 from gpuprof.model.schema import OPERATION
-from gpuprof.model.table import Flags
+from gpuprof.model.table import Choice, Flags
 from gpuprof.model.words import Words, narrowed
 
 # So long before work begins, at most, ends what it waited for; and so long, at most, launched work
@@ -176,7 +176,7 @@ def calls_in_pauses(profile: Profile) -> tuple[Flags, Intervals, dict[Thread, St
     # Such a device works for another process, whose calls are not in this recording.
     is_launched &= ~np.isin(all_pauses.device, np.array(far_ends(profile), np.int64))
     hull = union(all_pauses.start_ns[is_launched], all_pauses.end_ns[is_launched])
-    calls = _api_calls(profile, labels) if is_launched.any() else ()
+    calls = _api_calls(profile, hull, labels) if is_launched.any() else ()
     return is_launched, hull, _calls_within(profile, hull, calls), labels
 
 
@@ -329,14 +329,25 @@ def _launched(
     return launched[filled], Stretches(start, end, label).take(filled)
 
 
-def _api_calls(profile: Profile, labels: _Labels) -> Iterator[list[Any]]:
-    """Start, end, process, thread and, by its name, the label of each API call, in pieces."""
+def _api_calls(profile: Profile, instants: Intervals, labels: _Labels) -> Iterator[list[Any]]:
+    """Start, end, process, thread and, by its name, the label of API calls, in pieces.
+
+    Others than those that cover any of some instants of devices may be missing.
+    """
+    clock = host_clock(profile)
+
+    def covering(start: Int64s, end: Int64s, *process: Numbers) -> Int64s:
+        if process:
+            start, end = (clock.on_devices(times, *process) for times in (start, end))
+        return meeting(Intervals(start, end), instants)
 
     def label(name: str) -> int:
         return labels.of("synchronising_call" if is_waiting(name) else "cuda_call", name)
 
     of_names = profile.loaded("api_calls").names.values(label, label(UNNAMED))
-    for *place, number in profile.columns("api_calls", *_PLACE, "name_id"):
+    # Of millions of calls few are made in pauses: only their processes and threads are looked at.
+    near = Choice(_PLACE[:3] if clock.shifts_ns else _PLACE[:2], covering)
+    for *place, number in profile.columns("api_calls", *_PLACE, "name_id", choice=near):
         yield [*place, of_names.of(number)]
 
 

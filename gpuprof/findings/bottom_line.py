@@ -19,7 +19,7 @@ from gpuprof.base.units import counted, say_ns, say_share
 from gpuprof.facts.activity_sums import SUM_READS, trace_sums
 from gpuprof.facts.hosts import device_name
 from gpuprof.facts.last_ranks import collective_record
-from gpuprof.facts.numbers import columns_of
+from gpuprof.facts.numbers import read_columns
 from gpuprof.facts.step_times import mean_beside
 from gpuprof.facts.step_windows import opening_kernels, pauses_before
 from gpuprof.facts.timeline import COMMUNICATION, DEVICE_ID, LAYERS, TRANSFER
@@ -38,6 +38,7 @@ from gpuprof.model.derived import HOST
 from gpuprof.model.intervals import covered_within, together
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import Count, Ns, Schema, Share, Text
+from gpuprof.model.table import Selection
 
 # What repeats so often within a marked step is no chance.
 _REPEATS: Final = 4
@@ -257,14 +258,9 @@ def _repeated_part(scope: Scope) -> str:
         return ""
     lengths = scope.end_ns - scope.start_ns
     usual = int(np.argsort(lengths, kind="stable")[len(lengths) // 2])
-    first_ns, last_ns = scope.start_ns[usual], scope.end_ns[usual]
+    step = Selection(((int(scope.start_ns[usual]), int(scope.end_ns[usual])),))
     columns = ("start_ns", "end_ns", "device_id", "stream_id", "name_id")
-    in_step = (
-        [column[rows] for column in part]
-        for part in profile.columns("kernels", *columns)
-        if len(rows := np.flatnonzero((part[0] >= first_ns) & (part[0] < last_ns)))
-    )
-    start, end, device, stream, name = columns_of(in_step, len(columns))
+    start, end, device, stream, name = read_columns(profile.restricted(step), "kernels", *columns)
     _, member = np.unique(stream, return_inverse=True)
     busy_ns = np.bincount(member, np.where(device == scope.device.number, end - start, 0))
     if not busy_ns.any():

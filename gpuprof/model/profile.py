@@ -22,7 +22,7 @@ from gpuprof.base.machine import SecondThread
 from gpuprof.model import schema
 from gpuprof.model.borders import BeyondBoundsError
 from gpuprof.model.origin import Origin
-from gpuprof.model.table import EVERYTHING, NO_TEXTS, Selection, Table, in_memory
+from gpuprof.model.table import EVERYTHING, NO_TEXTS, Choice, Selection, Table, in_memory
 from gpuprof.model.words import Values, Words
 
 if TYPE_CHECKING:
@@ -291,7 +291,11 @@ class Profile:
         return answer
 
     def columns(
-        self, table: str, *names: str, texts: Mapping[str, Words] = NO_TEXTS
+        self,
+        table: str,
+        *names: str,
+        texts: Mapping[str, Words] = NO_TEXTS,
+        choice: Choice | None = None,
     ) -> Iterator[list[Any]]:
         """Columns of a table, in pieces of arrays that are as narrow as may be.
 
@@ -302,12 +306,13 @@ class Profile:
             table: The table.
             names: Its columns of numbers, and those of words that are numbered.
             texts: What numbers the words of the latter.
+            choice: Which rows are meant, so that columns need not be made of others; None for all.
 
         Raises:
             GpuprofError: The reader's file breaks its format's rules.
         """
         with self._faults_told(table):
-            for piece in self.loaded(table).pieces(names, self.selection):
+            for piece in self.loaded(table).pieces(names, self.selection, choice=choice):
                 yield [
                     texts[name].numbers(column) if name in texts else column.filled
                     for name, column in zip(names, piece, strict=True)

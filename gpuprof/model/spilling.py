@@ -24,7 +24,7 @@ from gpuprof.base import machine
 from gpuprof.base.errors import ROOM, InputError, UsageError
 from gpuprof.base.units import parse_decimal_bytes
 from gpuprof.model import arrow_values
-from gpuprof.model.table import Window
+from gpuprof.model.stored import Window
 from gpuprof.model.words import Values
 from gpuprof.native import pages
 

@@ -9,27 +9,22 @@ leaves out, the selection and the bounds of the schema have one place each: `Tab
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import repeat
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gpuprof.model.arrow_values import CODED_TEXTS, as_arrow, values
+from gpuprof.model.arrow_values import CODED_TEXTS, as_arrow
 from gpuprof.model.borders import check_bounds, check_values, fault
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Intervals, intersection, union
 from gpuprof.model.schema import LONGEST_NS, NVTX_RANGES, TEXT, Column, Schema
+from gpuprof.model.stored import OF_ARRAYS, Beside, InMemory, Numbers, Stored, Window
 from gpuprof.model.words import ByNumber, Names, Values, Words
 
-Numbers = npt.NDArray[Any]
 Flags = npt.NDArray[np.bool_]
-# From the first start on and before the last, in ns.
-Window = tuple[int, int]
 
-# What no file calls a column, and in how many rows at once columns of arrays are given.
-_OF_ARRAYS, _ARRAY_ROWS = "of arrays: ", 262_144
 _START, _END, _NAME, _NAME_ID = "start_ns", "end_ns", "name", "name_id"
 NO_TEXTS: Final[Mapping[str, Words]] = {}
 
@@ -110,23 +105,16 @@ class Selection:
 EVERYTHING: Final = Selection()
 
 
-class Stored(Protocol):
-    """The rows of a table of a file, in pieces, as they are."""
+class Choice(NamedTuple):
+    """Some rows of a table, of which other columns are then made.
 
-    def rows_known(self) -> int:
-        """How many rows it has at most, as far as is known without reading them; 0 for unknown."""
+    Args:
+        by: The columns by which they are chosen.
+        rows: Of these, as arrays in which `UNKNOWN` stands for null, the places of the rows.
+    """
 
-    def expect(self, names: Collection[str]) -> None:
-        """Note columns that are read together with the first that is needed."""
-
-    def release(self, but: Collection[str]) -> None:
-        """Let go of all columns but some."""
-
-    def pieces(self, names: Sequence[str], window: Window | None = None) -> Iterator[list[Values]]:
-        """Columns of the file in pieces, one name at least.
-
-        Rows that start outside of the window, which none needs, may be missing.
-        """
+    by: tuple[str, ...]
+    rows: Callable[..., Numbers]
 
 
 class Computed(NamedTuple):
@@ -219,6 +207,31 @@ class Part:
         is_null = numbers == UNKNOWN
         return Values(numbers, is_null if is_null.any() else None)
 
+    @property
+    def looks_around(self) -> bool:
+        """Whether functions look from one row to others, so that they need all at once."""
+        return self.is_whole is not None and self.is_whole()
+
+    def pieces(self, reads: Sequence[str], window: Window | None) -> Iterator[dict[str, Values]]:
+        """Columns of the file by their names, in pieces; all rows in one where that is needed."""
+        # What is whole looks at rows outside of a window, too.
+        is_whole = self.looks_around
+        pieces = self.stored.pieces(reads, None if is_whole else window)
+        if is_whole:
+            in_one = [joined(column) for column in zip(*pieces, strict=True)]
+            pieces = iter([in_one] if in_one else [])
+        return (dict(zip(reads, stored, strict=True)) for stored in pieces)
+
+    def made(
+        self, names: Iterable[str], spec: Mapping[str, Column], of_file: Mapping[str, Values]
+    ) -> dict[str, Values]:
+        """Some of these, times in 64 bits: differences may take more room than they do."""
+        columns = {name: self.column(name, spec.get(name), of_file) for name in names}
+        for name in {_START, _END} & columns.keys():
+            numbers = columns[name].numbers.astype(np.int64, copy=False)
+            columns[name] = columns[name]._replace(numbers=numbers)
+        return columns
+
 
 class Table:
     """A table of the data model.
@@ -281,10 +294,10 @@ class Table:
         if len(self.parts) > 1 or not part.has_all_rows:
             return
         self._names_of_arrays = frozenset(columns)
-        from_arrays = {_OF_ARRAYS + name: of_rows for name, of_rows in columns.items()}
-        columns_beside = {**part.columns, **{name: _OF_ARRAYS + name for name in columns}}
+        from_arrays = {OF_ARRAYS + name: of_rows for name, of_rows in columns.items()}
+        columns_beside = {**part.columns, **{name: OF_ARRAYS + name for name in columns}}
         self.parts = [
-            replace(part, stored=_Beside(part.stored, rows, from_arrays), columns=columns_beside)
+            replace(part, stored=Beside(part.stored, rows, from_arrays), columns=columns_beside)
         ]
         self.release([*self.schema.columns, _NAME_ID])
 
@@ -305,51 +318,52 @@ class Table:
         names: Sequence[str],
         selection: Selection = EVERYTHING,
         *,
+        choice: Choice | None = None,
         is_checked: bool = True,
     ) -> Iterator[list[Values]]:
-        """Columns of the chosen rows in pieces, ``name_id`` among them.
+        """Columns of the selected rows in pieces, ``name_id`` among them, or of some of these.
 
         Raises:
             BeyondBoundsError: A value is beyond its bounds.
         """
-        spec, chosen_by = self.schema.columns, selection.columns(self.schema)
-        needed = [*dict.fromkeys((*self._of_rows(names), *chosen_by))]
+        spec, selected_by = self.schema.columns, selection.columns(self.schema)
+        chosen_by = () if choice is None else choice.by
+        needed = [*dict.fromkeys((*self._of_rows([*names, *chosen_by]), *selected_by))]
         needed += [_START] if _END in needed and _START not in needed else []
         for part in self.parts:
             unchecked = [name for name in needed if is_checked and name not in part.checked]
             keep, reads = () if part.has_all_rows else part.keep, part.reads(needed)
-            has_all_rows = True
-            # What is whole looks at rows outside of a window, too.
-            is_whole = part.is_whole is not None and part.is_whole()
-            is_anywhere = is_whole or _END in chosen_by  # as does what reaches into one
-            pieces = part.stored.pieces(reads, None if is_anywhere else selection.extent)
-            if is_whole:
-                in_one = [joined(column) for column in zip(*pieces, strict=True)]
-                pieces = iter([in_one] if in_one else [])
+            # What reaches into a window may start before it.
+            window = None if _END in selected_by else selection.extent
+            has_all_rows, pieces = True, part.pieces(reads, window)
+            # Of rows that are chosen, what neither tells which they are nor was checked comes last.
+            is_last = choice is not None and not part.looks_around
+            of_all = {*unchecked, *selected_by, *self._of_rows(chosen_by), _START}
+            first = [name for name in needed if not is_last or name in of_all]
+            last = [name for name in needed if name not in first]
             for stored in pieces:
-                of_file = dict(zip(reads, stored, strict=True))
-                columns = {name: part.column(name, spec.get(name), of_file) for name in needed}
-                columns |= {  # whose differences may take more room
-                    name: columns[name]._replace(
-                        numbers=columns[name].numbers.astype(np.int64, copy=False)
-                    )
-                    for name in {_START, _END} & columns.keys()
-                }
-                is_kept = [of.make(*(_plain(of_file[n]) for n in of.reads)) for of in keep]
-                is_kept += _chosen(selection, chosen_by, columns)
+                columns, of_file = part.made(first, spec, stored), stored if last else {}
+                is_kept = [of.make(*(_plain(stored[n]) for n in of.reads)) for of in keep]
+                is_kept += _chosen(selection, selected_by, columns)
                 if is_kept and not (is_row := np.logical_and.reduce(is_kept)).all():
-                    rows = np.flatnonzero(is_row)
-                    columns = {name: column.take(rows) for name, column in columns.items()}
+                    columns, of_file = _taken(np.flatnonzero(is_row), columns, of_file)
                     has_all_rows = False
-                for name in unchecked:
-                    check_values(spec.get(name), columns[name])
-                if _END in unchecked:
-                    durations = columns[_END].numbers - columns[_START].numbers
-                    check_bounds(durations, 0, LONGEST_NS)
+                self._check(unchecked, columns)
+                if choice is not None:
+                    rows = choice.rows(*(self._named(n, columns).filled for n in chosen_by))
+                    columns, of_file = _taken(rows, columns, of_file)
+                    columns |= part.made(last, spec, of_file)
                 yield [self._named(name, columns) for name in names]
             if selection == EVERYTHING:
                 part.checked.update(unchecked)
                 part.has_all_rows = has_all_rows
+
+    def _check(self, names: Iterable[str], columns: Mapping[str, Values]) -> None:
+        for name in names:
+            check_values(self.schema.columns.get(name), columns[name])
+            if name == _END:
+                durations = columns[_END].numbers - columns[_START].numbers
+                check_bounds(durations, 0, LONGEST_NS)
 
     def _named(self, name: str, columns: Mapping[str, Values]) -> Values:
         """A column of these rows, or one that follows from their names or these' numbers."""
@@ -404,72 +418,6 @@ class Table:
         return None
 
 
-class _Beside:
-    """Columns of a file, and beside them some of all rows that are in memory.
-
-    Args:
-        stored: What the file holds.
-        rows: How many rows there are.
-        from_arrays: What gives some rows of each column in memory.
-    """
-
-    def __init__(
-        self, stored: Stored, rows: int, from_arrays: Mapping[str, Callable[[slice], Numbers]]
-    ) -> None:
-        self._of_file, self._rows, self._from_arrays = stored, rows, from_arrays
-
-    def rows_known(self) -> int:
-        """How many rows it has."""
-        return self._rows
-
-    def expect(self, names: Collection[str]) -> None:
-        """Note columns of the file that are read together with the first that is needed."""
-        self._of_file.expect([name for name in names if name not in self._from_arrays])
-
-    def release(self, but: Collection[str]) -> None:
-        """Let go of all columns of the file but some."""
-        self._of_file.release([name for name in but if name not in self._from_arrays])
-
-    def pieces(self, names: Sequence[str], _: Window | None = None) -> Iterator[list[Values]]:
-        """Columns of all rows in pieces, as the file has them if any is of the file."""
-        of_file, low = [name for name in names if name not in self._from_arrays], 0
-        pieces = self._of_file.pieces(of_file) if of_file else repeat(list[Values]())
-        while low < self._rows:
-            columns = dict(zip(of_file, next(pieces), strict=True))
-            sizes = [len(column.numbers) for column in columns.values()] or [_ARRAY_ROWS]
-            rows = slice(low, low := min(low + sizes[0], self._rows))
-            yield [columns.get(name) or Values(self._from_arrays[name](rows)) for name in names]
-
-
-class InMemory:
-    """The rows of a table that is in memory.
-
-    Args:
-        rows: Integers of any width, texts perhaps as a dictionary.
-    """
-
-    def __init__(self, rows: pa.Table) -> None:
-        self._rows = rows
-
-    def rows_known(self) -> int:
-        """How many rows it has."""
-        return int(self._rows.num_rows)
-
-    def expect(self, names: Collection[str]) -> None:
-        """Nothing: all columns are there."""
-
-    def release(self, but: Collection[str]) -> None:
-        """Nothing: they are there whoever asks."""
-
-    def pieces(self, names: Sequence[str], _: Window | None = None) -> Iterator[list[Values]]:
-        """Columns of all rows, as they are."""
-        for batch in self._rows.select([*names]).to_batches(_ROWS_AT_ONCE):
-            yield [*map(values, batch.columns)]
-
-
-_ROWS_AT_ONCE: Final = 65_536
-
-
 def in_memory(schema: Schema, rows: pa.Table) -> Table:
     """A table that is in memory."""
     if not rows.num_rows:
@@ -492,6 +440,11 @@ def _chosen(
             yield ~start.is_null
     if selection.device_id is not None and (ends := {*columns} & {*ENDS}):
         yield np.logical_or.reduce([values[end].filled == selection.device_id for end in ends])
+
+
+def _taken(rows: Numbers, *tables: Mapping[str, Values]) -> list[dict[str, Values]]:
+    """Some rows of the columns of each table."""
+    return [{name: column.take(rows) for name, column in of.items()} for of in tables]
 
 
 def _plain(column: Values) -> Any:

@@ -25,7 +25,8 @@ from gpuprof.model import schema
 from gpuprof.model.analysis import PerFile
 from gpuprof.model.arrow_values import as_arrow, values
 from gpuprof.model.profile import Profile, RankRecording, Source
-from gpuprof.model.table import Part, Table, Window, in_memory
+from gpuprof.model.stored import Window
+from gpuprof.model.table import Part, Table, in_memory
 from gpuprof.model.words import UNNAMED, ByNumber, Names, Values
 from gpuprof.readers.job_files import File, file_of, ranked_runs, ranks_of_names
 from gpuprof.readers.job_notes import notes_of_files

@@ -20,7 +20,7 @@ from gpuprof.model.arrow_values import values
 from gpuprof.model.borders import DAMAGE
 from gpuprof.model.schema import numpy_dtype
 from gpuprof.model.spilling import InMemory, KeptColumns, Kinds, Packed
-from gpuprof.model.table import Window
+from gpuprof.model.stored import Window
 from gpuprof.model.words import Values
 from gpuprof.readers.inputs import Stamp, changed, stamp
 

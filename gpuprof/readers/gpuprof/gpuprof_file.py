@@ -37,7 +37,8 @@ from gpuprof.model import borders, schema
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile, Source
 from gpuprof.model.spilling import Kinds
-from gpuprof.model.table import EVERYTHING, InMemory, Part, Selection, Stored, Table
+from gpuprof.model.stored import InMemory, Stored
+from gpuprof.model.table import EVERYTHING, Part, Selection, Table
 from gpuprof.model.words import Names
 from gpuprof.readers.common.parquet_columns import (
     FilePart,

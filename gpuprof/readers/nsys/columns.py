@@ -14,7 +14,8 @@ from gpuprof.base import cuda
 from gpuprof.model import borders
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.pairs import is_any_of, pair_places
-from gpuprof.model.table import Computed, Flags, Part, Stored, read_for
+from gpuprof.model.stored import Stored
+from gpuprof.model.table import Computed, Flags, Part, read_for
 from gpuprof.model.words import Names
 from gpuprof.readers.nsys import export_schema
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from gpuprof.base.errors import CorruptFileError, InputError
 from gpuprof.model import borders
 from gpuprof.model.profile import Profile
-from gpuprof.model.table import InMemory, Stored, Window
+from gpuprof.model.stored import InMemory, Stored, Window
 from gpuprof.model.words import Values
 from gpuprof.readers.common.parquet_columns import (
     FilePart,

@@ -15,7 +15,7 @@ import pyarrow as pa
 from gpuprof.model import schema, spilling
 from gpuprof.model.schema import arrow
 from gpuprof.model.spilling import KeptColumns, Kinds, Packed
-from gpuprof.model.table import InMemory, Stored
+from gpuprof.model.stored import InMemory, Stored
 from gpuprof.model.words import Names, Values, Words, narrowed
 from gpuprof.native import nsys_reports
 from gpuprof.native.nsys_reports import NO_VALUE, Fields, Int64s, Layout, ReportError
