@@ -72,6 +72,10 @@ H800 = {"device_id": 0, "name": "NVIDIA H800 PCIe", "compute_capability": "9.0"}
 PCIE = {"device_id": 0, "link": "PCIe 3 x16", "bytes_per_s": 16}
 
 
+def board(name):
+    return {"devices": [{"device_id": 0, "name": name}]}
+
+
 def nvlink(device, peer, rate):
     link = {"device_id": device, "peer_device_id": peer, "link": f"NVLink 2 x{rate // 25}"}
     return link | {"bytes_per_s": rate}
@@ -81,8 +85,15 @@ def nvlink(device, peer, rate):
     ("tables", "peak"),
     [
         ({}, None),
-        ({"devices": [{"device_id": 0, "name": "Tesla V100-SXM2-32GB"}]}, 150e9),
-        ({"devices": [{"device_id": 0, "name": "NVIDIA H100 80GB HBM3"}]}, 450e9),
+        (board("Tesla P100-SXM2-16GB"), 80e9),
+        (board("Tesla V100-SXM2-32GB"), 150e9),
+        (board("NVIDIA A800-SXM4-80GB"), 200e9),
+        (board("NVIDIA H800"), 200e9),
+        (board("NVIDIA A100-SXM4-40GB"), 300e9),
+        (board("NVIDIA H100 80GB HBM3"), 450e9),
+        (board("NVIDIA H200"), 450e9),
+        (board("NVIDIA H200 NVL"), None),
+        (board("NVIDIA B200"), 900e9),
         ({"devices": [H800]}, 63e9),
         ({"devices": [{"device_id": 1, "name": "Tesla V100-SXM2-32GB"}]}, None),
         ({"links": [nvlink(0, 1, 50), nvlink(0, 2, 25), nvlink(1, 2, 25), PCIE]}, 75),
