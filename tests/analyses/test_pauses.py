@@ -201,6 +201,7 @@ def test_functions_of_python_are_not_read_for_little_time():
             {("waits_for_unknown", None): 100},
             id="the-call-returned-long-before",
         ),
+        pytest.param(work(96, 114, 300), {("launch", None): 14}, id="returned-just-before-it"),
         pytest.param(work(220, 200, 300), {("host_late", None): 100}, id="late-by-its-clock"),
     ],
 )
