@@ -146,6 +146,10 @@ VERDICTS = {
         {"a": summary(*DUAL, source="a.txt"), "b": summary(*DUAL, source="b.txt")},
         "b is the same recording as a: nothing differs.",
     ),
+    "equal-figures-of-other-kernels": (
+        {"a": summary(*DUAL), "b": summary(*DUAL[1:], DUAL[0] | {"name": "other"})},
+        "Against a, b takes neither more nor less GPU time; ...",
+    ),
     "compute-that-shrank": (
         {"a": _trace(20 * MS, 2 * MS), "b": _trace(10 * MS, 2 * MS)},
         (
