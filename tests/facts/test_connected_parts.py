@@ -1,5 +1,7 @@
 """Operations without scopes are of one tower where the same weights and what follows join them."""
 
+from itertools import pairwise
+
 import pytest
 
 from gpuprof.facts.model_parts import connected_towers
@@ -73,16 +75,21 @@ def test_a_model_that_does_not_fall_into_towers_has_none(edges):
     assert towers(*edges) == {}
 
 
-def test_the_first_operations_that_take_weights_name_a_tower():
+@pytest.mark.parametrize(
+    ("numbers", "name"),
+    [([3], f"{USER} + mul_3"), ([3, 4, 5], f"{USER} + mul_3 + ...")],
+)
+def test_the_first_operations_that_take_weights_name_a_tower(numbers, name):
     deeper = [
         edge
-        for number in (3, 4, 5)
+        for number in numbers
         for edge in (f"w_{number}>read_{number}", f"read_{number}>mul_{number}")
     ]
-    chain = ["mul_1>mul_3", "mul_3>mul_4", "mul_4>mul_5", "mul_5>join"]
+    places = ["mul_1", *(f"mul_{number}" for number in numbers), "join"]
+    chain = [f"{one}>{following}" for one, following in pairwise(places)]
     first = [edge for edge in tower(1) if edge != "mul_1>join"]
 
     named = towers(*first, *deeper, *chain, *tower(2))
 
-    assert {named[name] for name in ("mul_1", "mul_3", "read_5")} == {f"{USER} + mul_3 + ..."}
+    assert {named[of] for of in ("mul_1", "mul_3", f"read_{numbers[-1]}")} == {name}
     assert "join" not in named
