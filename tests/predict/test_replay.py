@@ -249,6 +249,18 @@ def test_a_path_leads_back_to_what_waits_for_nothing():
     assert (kinds[:-1] >= 0).all()
 
 
+@SMALL
+@given(OPERATIONS, CALLS, TIMES)
+def test_before_a_time_is_the_latest_instant_before_it_else_the_first_of_all(
+    operations, calls, time_ns
+):
+    graph = graph_of(scrambled(operations, calls))
+    times = graph.time_ns
+
+    latest_ns = max(times[times < time_ns], default=graph.origin_ns)
+    assert times[graph.last_before(time_ns)] == latest_ns
+
+
 def test_only_what_indices_do_not_imply_is_stored():
     """Of a hundred kernels with their calls, a wait for each of the streams of each iteration."""
     profile, _ = program([[(0, "gemm", 5000), (1, "relu", 5000)] * 5] * 10)
