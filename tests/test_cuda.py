@@ -36,7 +36,10 @@ def test_every_kind_number_has_a_class_or_is_unknown():
 
 def test_the_two_tools_number_memory_kinds_differently():
     assert cuda.NSYS_MEMORY_KINDS[1] == "pinned"
-    assert cuda.CUPTI_MEMORY_KINDS[1] == "pageable"
+    assert cuda.CUPTI_MEMORY_KINDS[2] == "pinned"
+    # After 0, which says that it is unknown, CUPTI has the same ones in the same order.
+    of_cupti = [cuda.CUPTI_MEMORY_KINDS[number] for number in range(1, 8)]
+    assert of_cupti == [cuda.NSYS_MEMORY_KINDS[number] for number in range(7)]
 
 
 @pytest.mark.parametrize(

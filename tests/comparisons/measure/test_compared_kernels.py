@@ -39,6 +39,19 @@ def test_fewer_calls_in_the_same_time_are_no_gain():
     assert row["candidate"] == pytest.approx(120_500, abs=1_000)
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ((34, 100), (30, 110), "11.5 % less work, and each call takes 9.7 % longer on average"),
+        ((30, 110), (34, 100), "13.0 % more work, and each call takes 8.9 % less on average"),
+    ],
+)
+def test_work_and_the_time_of_a_call_are_said_with_their_signs(before, after, said):
+    result, _ = _compared(_cut(*before), _cut(*after))
+
+    assert f" The kernels that both have do {said}." in result.verdict
+
+
 def test_calls_that_hardly_differ_are_equal_work():
     result, row = _compared(_cut(100, 100), _cut(99, 100))
 
