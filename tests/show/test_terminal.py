@@ -13,6 +13,7 @@ from recordings import summary
 from gpuprof.analyses import all_analyses
 from gpuprof.analyses.avoidable_copies import PING_PONG, REPEATED_TRANSFERS
 from gpuprof.analyses.pauses import GAPS
+from gpuprof.analyses.placement import TENSOR_TRANSFERS
 from gpuprof.analyses.ranges import RANGES
 from gpuprof.analyses.reports import Report
 from gpuprof.analyses.steps import STEPS
@@ -93,6 +94,18 @@ def test_every_figure_is_whole_and_is_shown_once():
         assert text.count(figure) == 1
     assert text.count("device 0") == text.count("device 1") > 1
     assert text.count("native::vectoriz") == 2
+
+
+def test_a_tensor_is_named_by_what_takes_it_or_else_by_what_makes_it():
+    way = {"src_device": "GPU:0", "dst_device": "GPU:1", "calls": 1}
+    ends = {"dst_operation": "taker"}, {"src_operation": "maker"}
+    rows = [way | ends[0] | ends[1], way | ends[0], way | ends[1], way]
+
+    result = Report(draw().origin, {"tensor_transfers": TENSOR_TRANSFERS.table(rows)}, ())
+    lines = report(result, Page(80)).splitlines()
+
+    named = [line.partition("GPU:1")[2].strip() for line in lines if "GPU:0 > GPU:1" in line]
+    assert named == ["taker", "taker", "maker", ""]
 
 
 def test_the_room_of_a_name_is_found_in_as_many_steps_as_the_page_is_wide(monkeypatch):

@@ -240,6 +240,15 @@ def test_steps_are_drawn_as_columns_of_the_busiest_device():
     assert "steps" not in _figures(recording_page(draw(kernels=[(0, 10)])))
 
 
+def test_a_part_that_only_some_steps_have_is_drawn():
+    page = recording_page(stepped(*[100_000] * 6, idle_ns=50_000, memcpys=[(60_000, 80_000)]))
+
+    data = json.loads(re.search(r'id="data-steps">(.*?)</script>', page)[1])
+    heights = {part["label"]: part["values"] for part in data["series"]}
+    assert heights["exposed transfers"] == [20_000, 0, 0, 0, 0, 0]
+    assert heights.keys() == {"compute", "exposed transfers", "idle"}
+
+
 def test_kernels_are_drawn_as_bars_with_share_and_calls():
     page = recording_page(draw(kernels=[(0, 30), (40, 50, {"name": "void relu(float*)"})]))
 
