@@ -118,6 +118,14 @@ def test_the_room_of_a_name_is_found_in_as_many_steps_as_the_page_is_wide(monkey
     assert len(steps) < 1000
 
 
+def test_a_heading_stays_over_its_column_where_the_terminal_is_narrower():
+    result = Report(draw().origin, {"ping_pong": PING_PONG.table([pair(1)])}, ())
+
+    lines = report(result, Page(6, tables=("ping_pong",))).splitlines()
+
+    assert lines[lines.index("1  1.000 s") - 1] == "#    Total"
+
+
 def test_a_column_of_empty_texts_gives_its_room_to_others():
     row = dict.fromkeys(RANGES.columns, 0) | {"text": "forward", "range_kind": "push_pop"}
 
