@@ -771,10 +771,11 @@ def test_an_environment_among_the_names_disturbs_no_analysis(read):
 def test_a_name_that_is_not_utf_8_is_a_name_still(tmp_path):
     path = write(tmp_path / "x.sqlite", {KERNEL: [kernel(0, 9)]})
     with closing(sqlite3.connect(path)) as database:
-        database.execute("UPDATE StringIds SET value = CAST(X'6bc3a9726efc' AS TEXT)")
+        database.execute("UPDATE StringIds SET value = CAST(X'6bc3a9726efc207e5c0a' AS TEXT)")
         database.commit()
 
-    assert read_profile(path).table("kernels").column("name").to_pylist() == [r"k\xC3\xA9rn\xFC"]
+    names = read_profile(path).table("kernels").column("name").to_pylist()
+    assert names == [r"k\xC3\xA9rn\xFC ~\x5C\x0A"]
 
 
 @pytest.mark.parametrize(
