@@ -137,6 +137,19 @@ def test_two_files_of_a_rank_have_a_note_and_the_others_keep_their_numbers():
 def test_a_rank_is_numbered_by_its_name_though_it_has_two_files():
     names = ["rank0.a", "rank1.a", "rank1.b", "rank2.a"]
     assert ranks_of_names(names) == [0, 1, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("names", "ranks"),
+    [
+        pytest.param(["2024-run.2.rep", "2024-run.10.rep"], [2, 10], id="one-number-differs"),
+        pytest.param(["node0-0.rep", "node1-1.rep"], [None, None], id="two-numbers-differ"),
+        pytest.param(["a0.rep", "b1.rep"], [None, None], id="other-names"),
+        pytest.param(["a1.rep", "a01.rep"], [None, None], id="one-number-twice"),
+    ],
+)
+def test_without_the_word_the_one_number_in_which_names_differ_is_the_rank(names, ranks):
+    assert ranks_of_names(names) == ranks
     # Numbers that most files share are those of the ranks of a host.
     assert ranks_of_names(["n1_rank0", "n1_rank1", "n2_rank0", "n2_rank1"]) == [None] * 4
 
