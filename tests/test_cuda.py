@@ -143,6 +143,14 @@ def test_a_call_of_hip_tells_what_it_copies(call, kind, expected):
         ("cudaMemcpy", True),
         ("cudaMemcpyAsync", False),
         ("cuMemcpyDtoH_v2", True),
+        ("cuMemcpyDtoDAsync_v2", False),
+        ("cudaFree", True),
+        ("cudaFreeHost", False),
+        ("cudaDeviceSynchronize", True),
+        ("cuStreamSynchronize", True),
+        ("cudaEventSynchronize", True),
+        ("cudaStreamWaitEvent", False),
+        ("cudaLaunchKernel", False),
     ],
 )
 def test_calls_that_wait_are_known_of_both_apis(name, waits):

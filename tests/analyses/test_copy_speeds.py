@@ -43,17 +43,6 @@ def test_time_of_copies_below_half_speed_is_latency_bound():
     assert (row["latency_bound_calls"], row["latency_bound_ns"]) == (2, 1100 + 1200)
 
 
-def test_two_sizes_tell_no_line():
-    row = one(draw(memcpys=copies([1000, 2000, 1000])))
-
-    assert (row["calls"], row["sizes"], row["latency_ns"], row["latency_bound_ns"]) == (
-        3,
-        2,
-        None,
-        None,
-    )
-
-
 def test_sizes_that_are_nearly_one_tell_no_line():
     """A real log: 64 KB, and a byte and two fewer: they made a latency of -52 ms at 1.3 MB/s."""
     sizes = ((65_536, 11_008), (65_535, 9_056), (65_534, 9_089), (65_534, 9_088))

@@ -36,42 +36,6 @@ def test_the_estimates_of_one_device_are_its_own():
     ]
 
 
-def test_hidden_copies_cost_their_time_where_nothing_hides_them():
-    profile = draw(kernels=[(0, 100)], memcpys=[(10, 30, PUSHED), (90, 110, PUSHED)])
-    row = next(r for r in placement_estimate(profile).to_pylist())
-
-    assert row["device_id"] == 1
-    profile = draw(
-        kernels=[(0, 100), (0, 100, ON_1)], memcpys=[(10, 30, PUSHED), (90, 110, PUSHED)]
-    )
-    assert rows(profile, *NAMES, "if_none_hidden_ns") == [(110, 40, 10, 100, 100, 140)]
-
-
-def test_hiding_cannot_make_a_step_shorter_than_its_copies():
-    profile = draw(kernels=[(0, 10), (0, 10, ON_1)], memcpys=[(10, 90, PUSHED)])
-
-    assert rows(profile, *NAMES) == [(90, 80, 80, 10, 80)]
-
-
-def test_time_that_a_host_copy_takes_as_well_is_not_won():
-    profile = draw(memcpys=[(0, 50, PUSHED), (20, 60, {"memcpy_kind": "HtoD"}), (0, 50, ON_1)])
-
-    assert rows(profile, "device_id", "peer_exposed_ns") == [(0, 20)]
-
-
-def test_staged_halves_cost_only_the_device_they_run_on():
-    half = PUSHED | {"path": "staged", "correlation_id": 1}
-    profile = draw(
-        kernels=[(0, 10), (0, 10, ON_1)],
-        memcpys=[
-            (10, 14, half | {"memcpy_kind": "DtoH"}),
-            (14, 20, half | {"memcpy_kind": "HtoD"} | ON_1),
-        ],
-    )
-
-    assert rows(profile, "device_id", "peer_exposed_ns") == [(1, 6)]
-
-
 def test_each_step_has_its_own_estimate():
     profile = draw(
         nvtx_ranges=[(0, 50, {"text": "step 0"}), (50, 100, {"text": "step 1"})],

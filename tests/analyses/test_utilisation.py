@@ -15,8 +15,6 @@ from gpuprof.analyses.breakdown import utilisation, utilisation_over_time
 from gpuprof.analyses.pauses import gaps
 from gpuprof.model.table import Selection
 
-ON_1 = {"device_id": 1}
-
 
 def first(table):
     return table.to_pylist()[0]
@@ -36,17 +34,6 @@ def test_without_api_calls_the_cause_of_idle_time_is_unknown():
     row = first(utilisation(draw(kernels=[(0, 10), (90, 100)])))
 
     assert (row["biggest_reason"], row["idle_waiting_ns"]) == ("idle", None)
-
-
-def test_a_staged_half_ends_the_pause_of_its_own_device_alone():
-    half = {"src_device_id": 0, "dst_device_id": 1, "path": "staged", "memcpy_kind": "DtoH"}
-    profile = draw(kernels=[(0, 10, ON_1), (30, 40, ON_1)], memcpys=[(0, 1), (30, 40, half)])
-
-    found = {row["device_id"]: row["ended_by"] for row in gaps(profile).to_pylist()}
-    assert found == {0: "[CUDA memcpy DtoH]", 1: "matmul"}
-    alone = draw(memsets=[(0, 10, ON_1), (30, 40, ON_1)], memcpys=[(0, 1), (30, 40, half)])
-    found = {row["device_id"]: row["ended_by"] for row in gaps(alone).to_pylist()}
-    assert found == {0: "[CUDA memcpy DtoH]", 1: "[CUDA memset]"}
 
 
 def test_a_pause_names_the_operation_that_ended_it_beside_the_annotation():
@@ -83,31 +70,6 @@ def test_pauses_of_a_window_are_cut_at_its_borders():
     assert [(row["start_ns"], row["gap_ns"], row["ended_by"]) for row in found] == [
         (20, 30, "matmul")
     ]
-
-
-@pytest.mark.parametrize(
-    ("name", "waits"),
-    [
-        ("cudaDeviceSynchronize", True),
-        ("cudaStreamSynchronize", True),
-        ("cuStreamSynchronize", True),
-        ("cudaEventSynchronize", True),
-        ("cudaMemcpy", True),
-        ("cuMemcpyHtoD_v2", True),
-        ("cudaFree", True),
-        ("cudaMemcpyAsync", False),
-        ("cuMemcpyDtoDAsync_v2", False),
-        ("cudaLaunchKernel", False),
-        ("cudaStreamWaitEvent", False),
-        ("cudaFreeHost", False),
-    ],
-)
-def test_calls_that_wait_are_told_from_those_that_do_not(name, waits):
-    found = synchronising_calls(draw(api_calls=[(0, 7, {"name": name}), (9, 10, {"name": name})]))
-
-    assert [(r["name"], r["calls"], r["total_ns"]) for r in found.to_pylist()] == (
-        [(name, 2, 8)] if waits else []
-    )
 
 
 DEVICES = st.sampled_from([0, 1])
