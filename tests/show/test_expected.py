@@ -111,14 +111,22 @@ def _excerpts():
 COMPARISONS = {"summaries": _three, "excerpts": _excerpts}
 
 
-@pytest.mark.parametrize(
-    ("compared", "name"),
-    [*((compared, name) for compared in COMPARISONS for name in TEXTS), ("excerpts", "json")],
-)
+@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("compared", COMPARISONS)
 def test_a_comparison_is_shown(expect, compared, name):
     text = renderer_named(name).comparison(COMPARISONS[compared](), Page())
 
     expect(f"compare-{compared}.{SUFFIX[name]}", text)
+
+
+def test_a_comparison_is_shown_in_json(expect):
+    """Its only run of each variant has the figures of the variant: one shows what else it has."""
+    result = _excerpts()
+    rows = {name: getattr(result, name).slice(0, 1) for name in ("runs", "comparability")}
+
+    text = renderer_named("json").comparison(replace(result, **rows), Page())
+
+    expect("compare-excerpts.json", text)
 
 
 def test_recordings_of_tensors_are_compared_by_steps(expect, tmp_path):
