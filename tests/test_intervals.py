@@ -4,7 +4,6 @@ import itertools
 from unittest.mock import patch
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,21 +43,6 @@ def listed(intervals):
 def is_canonical(intervals):
     pairs = listed(intervals)
     return all(s < e for s, e in pairs) and all(a[1] < b[0] for a, b in itertools.pairwise(pairs))
-
-
-@pytest.mark.parametrize(
-    ("pairs", "expected"),
-    [
-        pytest.param([], [], id="nothing"),
-        pytest.param([(5, 5)], [], id="length-0-covers-nothing"),
-        pytest.param([(0, 10), (20, 30)], [(0, 10), (20, 30)], id="apart"),
-        pytest.param([(0, 10), (10, 20)], [(0, 20)], id="touching-become-one"),
-        pytest.param([(0, 30), (5, 10), (20, 40)], [(0, 40)], id="long-one-spans-short-ones"),
-        pytest.param([(20, 30), (0, 10)], [(0, 10), (20, 30)], id="unsorted"),
-    ],
-)
-def test_union_of_drawn_intervals(pairs, expected):
-    assert listed(made(pairs)) == expected
 
 
 def test_nanoseconds_of_the_unix_epoch_stay_exact():

@@ -399,30 +399,6 @@ def test_convert_makes_a_data_set_where_the_output_ends_in_a_slash(tmp_path):
     assert [path.name for path in output.parent.iterdir()] == ["job.gpuprof"]
 
 
-def test_nothing_is_left_of_a_data_set_that_could_not_be_finished(tmp_path):
-    (tmp_path / "out").mkdir()
-    output = prepare_folder(str(tmp_path / "out" / "job"), is_data_set, is_forced=False)
-
-    def fail(draft):
-        (draft / "kernels").mkdir()
-        raise OSError(28, "No space left on device")
-
-    with pytest.raises(OutputError, match="job cannot be written: No space left on device"):
-        output.save(fail)
-    assert [*(tmp_path / "out").iterdir()] == []
-
-
-def test_a_data_set_that_could_not_be_replaced_stays(path):
-    output = prepare_folder(str(path), is_data_set, is_forced=True)
-
-    def fail(_draft):
-        raise OSError(28, "No space left on device")
-
-    with pytest.raises(OutputError):
-        output.save(fail)
-    assert read_profile(path).has("kernels")
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [

@@ -333,28 +333,6 @@ def recorded_stream(folder):
 @has_recordings
 class TestRealReports:
     @pytest.mark.parametrize(
-        ("path", "way", "other"),
-        [
-            pytest.param(JACOBI, "direct", 3, id="over-a-link"),
-            pytest.param(JACOBI_STAGED, "staged", 7, id="without-a-link"),
-        ],
-    )
-    def test_peer_copies_are_direct_or_staged(self, path, way, other):
-        sql = (
-            "SELECT path, count(*) AS copies, sum(bytes)::BIGINT AS bytes,"
-            " list_sort(list(DISTINCT [src_device_id, dst_device_id])) AS between"
-            " FROM memcpys WHERE path IS NOT NULL AND memcpy_kind IN ('PtoP', 'DtoH') GROUP BY path"
-        )
-        assert read_profile(path).query(sql).to_pylist() == [
-            {
-                "path": way,
-                "copies": 4_004,
-                "bytes": 262_406_144,
-                "between": [[0, other], [other, 0]],
-            }
-        ]
-
-    @pytest.mark.parametrize(
         ("name", "text"),
         [
             (
