@@ -27,6 +27,19 @@ def test_collective_and_type_are_read_from_the_name(name, expected):
     assert collective_of(name) == expected
 
 
+def test_collectives_are_exposed_where_nothing_is_computed():
+    reduce = {"name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)"}
+    profile = draw(
+        kernels=[(0, 10), (5, 20, reduce), (18, 30, reduce), (0, 4, reduce | {"device_id": 1})]
+    )
+
+    names = ("device_id", "collective", "data_type", "calls", "total_ns", "exposed_ns")
+    assert [tuple(row[n] for n in names) for row in collectives(profile).to_pylist()] == [
+        (0, "AllReduce", "f32", 2, 27, 20),
+        (1, "AllReduce", "f32", 1, 4, 4),
+    ]
+
+
 REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)"
 TOLD = ("collective", "data_type", "message_bytes", "group_size", "process_group", "calls")
 
