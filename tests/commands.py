@@ -47,6 +47,12 @@ def gpuprof(*arguments, cwd=ROOT, stdout=None, program=None, **environment):
         return subprocess.CompletedProcess(words, status, *texts)
 
 
+def printed_by(code, *words):
+    """What a program of Python prints in a process of its own, which fails where that does."""
+    command = [sys.executable, "-c", code, *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+
+
 @cache
 def _server(program):
     """The process that commands are forked from; it ends with that of the tests."""

@@ -1,10 +1,9 @@
 """How many threads a piece of a program leaves behind, in a process of its own."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from commands import printed_by
 
 only_linux = pytest.mark.skipif(
     not Path("/proc/self/task").exists(), reason="only Linux lists threads there"
@@ -24,5 +23,4 @@ def left_threads(imports, code, path):
         "    time.sleep(0.05 if left else 0)",
         "print(left)",
     ]
-    command = [sys.executable, "-c", "\n".join(lines), str(path)]
-    return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return int(printed_by("\n".join(lines), path))

@@ -14,12 +14,12 @@ import test_kineto
 import test_run_folder
 import test_tf1_timeline
 from contract import CORPUS, SAMPLES
+from recording_checks import contents, differing
 from tensorflow_runs import copy as tensor_copy
 from tensorflow_runs import document
 
 from gpuprof.base.errors import GpuprofError
 from gpuprof.base.manifest import MANIFEST, MONITOR, finish_manifest
-from gpuprof.readers import read_profile
 
 OTHERS = (None, True, 7, "text", [1], {"a": 1})
 
@@ -56,22 +56,6 @@ def changed(tree, place, value):
     made = copy.deepcopy(tree)
     at(made, place[:-1])[place[-1]] = value
     return made
-
-
-def contents(path, reader):
-    profile = read_profile(path, reader)
-    return {
-        table: Counter(tuple(row.items()) for row in profile.table(table).to_pylist())
-        for table in profile.sources
-    }
-
-
-def differing(before, after):
-    """Of each table, how many rows are other ones."""
-    empty = Counter()
-    tables = before.keys() | after.keys()
-    pairs = ((t, before.get(t, empty), after.get(t, empty)) for t in tables)
-    return {t: max((a - b).total(), (b - a).total()) for t, a, b in pairs if a != b}
 
 
 class Document:

@@ -2,8 +2,6 @@ import json
 import math
 import re
 import shutil
-import subprocess
-import sys
 import zipfile
 from dataclasses import replace
 from decimal import Decimal
@@ -14,6 +12,7 @@ import numpy as np
 import own_files
 import pyarrow as pa
 import pytest
+from commands import printed_by
 from left_threads import left_threads, only_linux
 from pyarrow import parquet
 from recordings import copy, kernel, trace
@@ -96,9 +95,8 @@ def test_every_table_comes_back_as_it_was(tmp_path):
 
 def test_a_file_is_recognised_without_importing_what_reads_other_formats(tmp_path):
     code = "import sys, gpuprof; gpuprof.read_profile(sys.argv[1]); print(*sys.modules)"
-    command = [sys.executable, "-c", code, str(written(tmp_path))]
 
-    modules = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    modules = printed_by(code, written(tmp_path)).split()
 
     readers = {name.split(".")[2] for name in modules if name.startswith("gpuprof.readers.")}
     assert "gpuprof" in readers

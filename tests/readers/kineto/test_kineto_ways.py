@@ -4,10 +4,10 @@ import copy
 import gzip
 import json
 import random
-import subprocess
 import sys
 
 import pytest
+from commands import printed_by
 from test_kineto import TRACES
 
 from gpuprof import native
@@ -186,9 +186,7 @@ def test_what_is_refused_takes_little_memory(tmp_path, text, said, most_mib):
         "except GpuprofError as error: print(error.message)\n"
         "print(*(line for line in open('/proc/self/status') if line.startswith('VmHWM')))"
     )
-    command = [sys.executable, "-c", code, str(path)]
-    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
-    message, peak = printed.splitlines()[:2]
+    message, peak = printed_by(code, path).splitlines()[:2]
     assert said in message
     assert int(peak.split()[1]) << 10 < most_mib * MIB

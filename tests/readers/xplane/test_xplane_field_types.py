@@ -5,6 +5,7 @@ from struct import pack
 
 import pytest
 import xspaces
+from recording_checks import contents, differing
 from test_xplane import Plane, written
 
 from gpuprof.base.errors import CorruptFileError
@@ -60,22 +61,6 @@ def host(step=5, call=3):
         ("cuLaunchKernel", 3_000, 1_000, {"correlation_id": call}),
         line_id=77,
     )
-
-
-def contents(path):
-    profile = read_profile(path)
-    return {
-        table: Counter(tuple(row.items()) for row in profile.table(table).to_pylist())
-        for table in profile.sources
-    }
-
-
-def differing(before, after):
-    return {
-        table: (before[table] - after[table]).total()
-        for table in before
-        if before[table] != after.get(table)
-    }
 
 
 @pytest.fixture(scope="module")
