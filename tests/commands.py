@@ -47,10 +47,18 @@ def gpuprof(*arguments, cwd=ROOT, stdout=None, program=None, **environment):
         return subprocess.CompletedProcess(words, status, *texts)
 
 
+def python(*words, cwd=None, check=True, **environment):
+    """Run Python with these words in a process of its own; it ended, with text of both streams."""
+    return subprocess.run(
+        [sys.executable, *map(str, words)],
+        cwd=cwd, env=os.environ | {"PYTHONPATH": str(ROOT)} | environment,
+        capture_output=True, text=True, timeout=300, check=check,
+    )  # fmt: skip
+
+
 def printed_by(code, *words):
     """What a program of Python prints in a process of its own, which fails where that does."""
-    command = [sys.executable, "-c", code, *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    return python("-c", code, *words).stdout
 
 
 @cache

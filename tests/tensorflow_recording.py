@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from commands import PYTHONPATH, gpuprof
+from commands import PYTHONPATH, gpuprof, python
 
 needs_tensorflow = pytest.mark.tensorflow
 
@@ -15,19 +15,8 @@ QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3"}
 RECORD = ("record", "--recorder", "tensorflow", "-o")
 
 
-def _environment(**variables):
-    return os.environ | {"PYTHONPATH": PYTHONPATH} | QUIET | variables
-
-
 def run(*words, **variables):
-    return subprocess.run(
-        [sys.executable, *map(str, words)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-        env=_environment(**variables),
-    )
+    return python(*words, check=False, **{"PYTHONPATH": PYTHONPATH} | QUIET | variables)
 
 
 def record(folder, *words, **variables):
@@ -42,7 +31,7 @@ def start_recording(folder, *words):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=_environment(**ONE_WINDOW),
+        env=os.environ | {"PYTHONPATH": PYTHONPATH} | QUIET | ONE_WINDOW,
         start_new_session=True,
     )
 

@@ -1,11 +1,9 @@
 """A type checker in strict mode knows what the functions take and return."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from commands import ROOT
+from commands import ROOT, python
 
 SCRIPT = """
 from pathlib import Path
@@ -63,10 +61,7 @@ def test_a_script_that_uses_everything_passes_and_mistakes_are_found(tmp_path):
     for name, text in {"right.py": SCRIPT, "wrong.py": WRONG}.items():
         (tmp_path / name).write_text(text)
     cache = ("--cache-dir", ROOT / ".mypy_cache")
-    command = [sys.executable, "-m", "mypy", "--strict", *cache, *tmp_path.iterdir()]
-    checked = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
-    )
+    checked = python("-m", "mypy", "--strict", *cache, *tmp_path.iterdir(), cwd=ROOT, check=False)
 
     # What it finds in its cache it says with the folder of an earlier run.
     errors = [line.split(":")[:2] for line in checked.stdout.splitlines() if ": error:" in line]

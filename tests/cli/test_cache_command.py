@@ -2,12 +2,10 @@
 
 import json
 import os
-import subprocess
-import sys
 import time
 
 import pytest
-from commands import gpuprof
+from commands import gpuprof, python
 
 from gpuprof.readers.nsys.export_cache import cached
 
@@ -28,8 +26,7 @@ def keep(tmp_path, name, size, days_ago=0.0):
     make = f"lambda into: (into / 'table').write_bytes(bytes({size}))"
     code = "from pathlib import Path; from gpuprof.readers.nsys.export_cache import cached; "
     code += f"print(cached(Path({str(source)!r}), 'kind', {make}))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    folder = done.stdout.strip()
+    folder = python("-c", code).stdout.strip()
     then = time.time() - days_ago * DAY
     os.utime(folder, (then, then))
     return source

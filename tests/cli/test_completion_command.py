@@ -6,27 +6,17 @@ import subprocess
 import sys
 
 import pytest
-from commands import ROOT, gpuprof
+from commands import ROOT, gpuprof, python
 
 
 def completed(*words, cwd=ROOT):
     """What bash is offered for the last word: kind and text of each."""
     env = {
-        "PYTHONPATH": str(ROOT),
         "_GPUPROF_COMPLETE": "bash_complete",
         "COMP_WORDS": " ".join(["gpuprof", *words]),
         "COMP_CWORD": str(len(words)),
     }
-    done = subprocess.run(
-        [sys.executable, "-m", "gpuprof"],
-        cwd=cwd,
-        env=os.environ | env,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    return done.stdout.split()
+    return python("-m", "gpuprof", cwd=cwd, **env).stdout.split()
 
 
 @pytest.mark.parametrize(

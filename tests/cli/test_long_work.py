@@ -14,7 +14,7 @@ import time
 from contextlib import closing
 
 import pytest
-from commands import DUAL, ROOT
+from commands import DUAL, ROOT, python
 
 from gpuprof.analyses import reports
 from gpuprof.cli import main, terminal
@@ -79,11 +79,15 @@ def endless(tmp_path):
     return path
 
 
-def test_ctrl_c_ends_a_query_and_a_terminal_shows_how_far_it_came(endless):
-    status, output = interrupted("report", endless, "--table", "kernel_summary")
+@pytest.mark.parametrize(
+    "options", [("--table", "kernel_summary"), ()], ids=["query", "overview-of-streamed-rows"]
+)
+def test_ctrl_c_ends_a_report_and_a_terminal_shows_how_far_it_came(endless, options):
+    status, output = interrupted("report", endless, *options)
 
     assert status == 130, output
     assert f"Reading {endless} [" in output
+    assert output.count("Error:") == 1
     assert output.endswith("\x1b[KError: stopped by Ctrl-C\n")
 
 
@@ -138,14 +142,6 @@ def test_a_terminal_that_clears_no_line_shows_no_progress(monkeypatch, capsys, n
     assert bool(capsys.readouterr().err) == is_drawn
 
 
-def test_ctrl_c_ends_an_overview_whose_rows_are_streamed(endless):
-    status, output = interrupted("report", endless)
-
-    assert status == 130, output
-    assert output.count("Error:") == 1
-    assert output.endswith("\x1b[KError: stopped by Ctrl-C\n")
-
-
 def test_ctrl_c_leaves_nothing_of_an_output(endless, tmp_path):
     folder = tmp_path / "outputs"
     folder.mkdir()
@@ -198,7 +194,7 @@ sys.meta_path.insert(0, Interrupted)
 from gpuprof.__main__ import run
 run()
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = python("-c", code, check=False)
 
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr == "Error: stopped by Ctrl-C\n"

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from commands import CORPUS, DUAL, EXAGGERATED, ROOT, SINGLE, gpuprof
+from commands import CORPUS, DUAL, EXAGGERATED, ROOT, SINGLE, gpuprof, python
 
 from gpuprof.cli import main
 
@@ -130,14 +130,8 @@ def test_a_full_standard_output_is_an_error_in_one_line():
 def test_a_reader_of_a_pipe_may_leave_early():
     text = f"{sys.executable} -m gpuprof report {DUAL} --all | head -1"
 
-    done = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", text],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    command = ["bash", "-o", "pipefail", "-c", text]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
     assert done.stderr == ""
     assert done.stdout.count("\n") == 1
@@ -182,14 +176,8 @@ def test_pipes_get_utf_8_in_every_locale(tmp_path):
     path = tmp_path / "für.txt"
     path.write_bytes(Path(DUAL).read_bytes())
 
-    done = subprocess.run(
-        [sys.executable, "-m", "gpuprof", "report", path.name, "--format", "json"],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "ascii"},
-        capture_output=True,
-        check=True,
-        timeout=60,
-    )
+    words = ("-m", "gpuprof", "report", path.name, "--format", "json")
+    done = python(*words, cwd=tmp_path, PYTHONIOENCODING="ascii")
 
     assert json.loads(done.stdout)["origin"]["source"] == "für.txt"
 

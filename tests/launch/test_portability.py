@@ -1,11 +1,7 @@
 """Windows and macOS read what Linux recorded: nothing of Linux is needed to import gpuprof."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
+from commands import SINGLE, python
 
 ELSEWHERE = """
 import os, platform, signal, sys
@@ -32,20 +28,12 @@ for name in {*gpuprof.__all__} - {"KerasCallback"}:  # which imports TensorFlow
     getattr(gpuprof, name)
 print(gpuprof.report(sys.argv[1]).tables["totals"].empty)
 """
-LOG = Path(__file__).parents[2] / "sample_logs" / "nvprof" / "published" / "single.txt"
 
 
 def _run(system, code, *arguments, folder):
     (folder / "script.py").touch()
-    return subprocess.run(
-        [sys.executable, "-c", ELSEWHERE.replace("SYSTEM", system) + code, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent.parent)},
-        timeout=60,
-        check=False,
-    )
+    there = ELSEWHERE.replace("SYSTEM", system)
+    return python("-c", there + code, *arguments, cwd=folder, check=False)
 
 
 @pytest.mark.parametrize("system", ["Windows", "Darwin"])
@@ -62,7 +50,7 @@ def test_recording_elsewhere_is_refused_and_all_else_imports(tmp_path, system):
 
 @pytest.mark.parametrize("system", ["Windows", "Darwin"])
 def test_from_python_all_that_records_nothing_works_elsewhere(tmp_path, system):
-    completed = _run(system, LIBRARY, LOG, folder=tmp_path)
+    completed = _run(system, LIBRARY, SINGLE, folder=tmp_path)
 
     refusal = f"recording needs Linux; this is {system}\n"
     assert completed.stdout == 2 * refusal + "False\n", completed.stderr

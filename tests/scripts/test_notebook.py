@@ -1,11 +1,7 @@
 """The example notebook runs from its first cell to its last, and shows what its text says."""
 
-import os
-import subprocess
-import sys
-
 import pytest
-from commands import ROOT
+from commands import ROOT, python
 
 NOTEBOOK = ROOT / "scripts" / "notebook.ipynb"
 # In a process of its own: a kernel leaves threads and warnings behind.
@@ -27,15 +23,9 @@ def cells(tmp_path_factory):
     nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed")
     executed = tmp_path_factory.mktemp("notebook") / "executed.ipynb"
     # The kernel captures the output of programs only where it does not know of a test.
-    kept = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
-    done = subprocess.run(
-        [sys.executable, "-c", EXECUTE, NOTEBOOK, NOTEBOOK.parent, executed],
-        env=kept | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("PYTEST_CURRENT_TEST")
+        done = python("-c", EXECUTE, NOTEBOOK, NOTEBOOK.parent, executed, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     notebook = nbformat.read(executed, as_version=4)
     return {cell.source: cell.outputs for cell in notebook.cells if cell.cell_type == "code"}

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import ROOT
-from recorded_runs import GPUPROF, record, script
+from commands import ROOT, python
+from recorded_runs import record, script, words
 
 from gpuprof import read_profile
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError
@@ -334,20 +334,8 @@ class TestLastRecords:
 
 
 def injected(folder, **variables):
-    return subprocess.run(
-        [sys.executable, "-c", "print('ran')"],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-        env={
-            **os.environ,
-            "PYTHONPATH": str(INJECT),
-            "GPUPROF_RUN_DIR": str(folder),
-            "GPUPROF_RECORDER": "cupti",
-            **variables,
-        },
-    )
+    run = {"GPUPROF_RUN_DIR": str(folder), "GPUPROF_RECORDER": "cupti"} | variables
+    return python("-c", "print('ran')", PYTHONPATH=str(INJECT), **run)
 
 
 def notes(folder):
@@ -405,19 +393,9 @@ class TestWholeRun:
     def run(self, driver):
         def recorded(handed_over):
             # In a process of its own: the driver is looked for where it starts.
-            return subprocess.run(
-                [*GPUPROF, "record", "--recorder", "cupti", "-o", "run", *script("print('ran')")],
-                capture_output=True,
-                text=True,
-                check=True,
-                timeout=60,
-                env={
-                    **os.environ,
-                    "PYTHONPATH": f"{WITHOUT_GPU}:{ROOT}",
-                    "LD_LIBRARY_PATH": driver,
-                    "HANDED_OVER": handed_over,
-                },
-            )
+            paths = {"PYTHONPATH": f"{WITHOUT_GPU}:{ROOT}", "LD_LIBRARY_PATH": driver}
+            command = words("cupti", script("print('ran')"))
+            return python(*command[1:], HANDED_OVER=handed_over, **paths)
 
         return recorded
 

@@ -1,11 +1,11 @@
 import os
 import shutil
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from commands import python
 from tensorflow_recording import manifest, needs_tensorflow, record, recorded, start_recording
 
 from gpuprof.launch.contract import Ended, LaunchedRun, Program
@@ -227,13 +227,7 @@ class TestNothingRecorded:
 class TestSitecustomize:
     def python(self, folder, code, *paths):
         path = os.pathsep.join(map(str, (INJECT, *paths)))
-        return subprocess.run(
-            [sys.executable, "-c", code],
-            capture_output=True,
-            text=True,
-            check=True,
-            env={"PYTHONPATH": path, "GPUPROF_RUN_DIR": str(folder)},
-        ).stdout
+        return python("-c", code, PYTHONPATH=path, GPUPROF_RUN_DIR=str(folder)).stdout
 
     def test_the_users_own_runs_too(self, tmp_path):
         (tmp_path / "sitecustomize.py").write_text("print('mine')", encoding="utf-8")
@@ -278,13 +272,8 @@ class TestSitecustomize:
 
     def test_a_missing_tensorflow_is_the_scripts_own_error(self, tmp_path):
         code = "import sys; sys.path[:] = sys.path[:1]\nimport tensorflow"
-        completed = subprocess.run(
-            [sys.executable, "-c", code],
-            capture_output=True,
-            text=True,
-            check=False,
-            env={"PYTHONPATH": str(INJECT), "GPUPROF_RUN_DIR": str(tmp_path)},
-        )
+        run = {"PYTHONPATH": str(INJECT), "GPUPROF_RUN_DIR": str(tmp_path)}
+        completed = python("-c", code, check=False, **run)
 
         assert completed.returncode == 1
         assert completed.stderr.endswith("ModuleNotFoundError: No module named 'tensorflow'\n")

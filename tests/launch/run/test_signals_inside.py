@@ -1,11 +1,9 @@
 """What a recorder inside a program does with the signals that would end it."""
 
-import os
 import signal
-import subprocess
-import sys
 
 import pytest
+from commands import python
 
 from gpuprof.launch.recorders.in_process import INJECT
 
@@ -33,78 +31,52 @@ os.write(1, f"child {status}\\n".encode())
 """
 
 
-def python(code, beginning=BEGINNING):
-    return subprocess.Popen(
-        [sys.executable, "-c", beginning + code],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(INJECT)},
-    )
+HANDLED = (
+    "import signal, sys, os\nsignal.signal(15, lambda *_: (os.write(1, b'mine '), sys.exit(4)))"
+)
+LOOP = """
+import asyncio
+async def main():
+    loop, done = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_signal_handler(15, done.set)
+    gpuprof_ending.at_end(lambda: os.write(1, b'once more\\n'))
+    os.kill(os.getpid(), 15)
+    await asyncio.wait_for(done.wait(), 30)
+    os.write(1, b'heard\\n')
+asyncio.run(main())
+"""
+# What runs before the recorder is there and after, what is printed, and the signal or the status.
+PROGRAMS = {
+    "SIGTERM": ("", "os.kill(os.getpid(), 15); time.sleep(60)", "brought home\n", -15),
+    "SIGHUP": ("", "os.kill(os.getpid(), 1); time.sleep(60)", "brought home\n", -1),
+    "outside-python": ("", BLOCKED, "", -15),
+    "own-handler": (
+        HANDLED,
+        "os.kill(os.getpid(), 15); time.sleep(60)",
+        "mine brought home\n",
+        4,
+    ),
+    "ignored": (
+        "import signal\nsignal.signal(1, signal.SIG_IGN)",
+        "os.kill(os.getpid(), 1); os.write(1, b'on ')",
+        "on brought home\n",
+        0,
+    ),
+    "forked-child": ("", CHILD, "child 15\nbrought home\n", 0),
+    "event-loop": ("", LOOP, "heard\nonce more\nbrought home\n", 0),
+}
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=["SIGTERM", "SIGHUP"])
-def test_the_recording_comes_home_before_the_program_dies_of_it(number):
-    child = python(f"os.kill(os.getpid(), {int(number)}); time.sleep(60)")
+@pytest.mark.parametrize(("before", "code", "printed", "status"), PROGRAMS.values(), ids=PROGRAMS)
+def test_the_recording_comes_home_and_the_program_ends_as_it_would(before, code, printed, status):
+    """A program outside Python cannot bring it home; a child that was forked leaves it alone."""
+    ended = python("-c", before + BEGINNING + code, check=False, PYTHONPATH=str(INJECT))
 
-    assert child.communicate(timeout=30)[0] == "brought home\n"
-    assert child.returncode == -number
+    assert (ended.stdout, ended.returncode) == (printed, status)
 
 
 def test_an_error_while_it_comes_home_does_not_keep_the_program_alive():
-    child = python(
-        "gpuprof_ending.at_end(lambda: 1 / 0)\nos.kill(os.getpid(), 15); time.sleep(60)",
-        "import os, time\nimport gpuprof_ending\n",
-    )
-    child.communicate(timeout=30)
+    code = "import os, time, gpuprof_ending\ngpuprof_ending.at_end(lambda: 1 / 0)\n"
+    code += "os.kill(os.getpid(), 15); time.sleep(60)"
 
-    assert child.returncode == -signal.SIGTERM
-
-
-def test_a_program_outside_python_dies_of_it_all_the_same():
-    child = python(BLOCKED)
-
-    assert child.communicate(timeout=30)[0] == ""
-    assert child.returncode == -signal.SIGTERM
-
-
-def test_the_scripts_own_handler_stays():
-    handler = (
-        "import signal, sys, os\nsignal.signal(15, lambda *_: (os.write(1, b'mine '), sys.exit(4)))"
-    )
-    child = python("os.kill(os.getpid(), 15); time.sleep(60)", handler + BEGINNING)
-
-    assert child.communicate(timeout=30)[0] == "mine brought home\n"
-    assert child.returncode == 4
-
-
-def test_what_is_ignored_stays_ignored():
-    ignoring = "import signal\nsignal.signal(1, signal.SIG_IGN)"
-    child = python("os.kill(os.getpid(), 1); os.write(1, b'on ')", ignoring + BEGINNING)
-
-    assert child.communicate(timeout=30)[0] == "on brought home\n"
-    assert child.returncode == 0
-
-
-def test_a_forked_child_dies_at_once_and_alone():
-    child = python(CHILD)
-
-    assert child.communicate(timeout=30)[0] == "child 15\nbrought home\n"
-    assert child.returncode == 0
-
-
-def test_the_pipe_of_an_event_loop_is_left_to_it():
-    loop = (
-        "import asyncio\n"
-        "async def main():\n"
-        "    loop, done = asyncio.get_running_loop(), asyncio.Event()\n"
-        "    loop.add_signal_handler(15, done.set)\n"
-        "    gpuprof_ending.at_end(lambda: os.write(1, b'once more\\n'))\n"
-        "    os.kill(os.getpid(), 15)\n"
-        "    await asyncio.wait_for(done.wait(), 30)\n"
-        "    os.write(1, b'heard\\n')\n"
-        "asyncio.run(main())\n"
-    )
-    child = python(loop)
-
-    assert child.communicate(timeout=60)[0] == "heard\nonce more\nbrought home\n"
-    assert child.returncode == 0
+    assert python("-c", code, check=False, PYTHONPATH=str(INJECT)).returncode == -signal.SIGTERM
