@@ -194,31 +194,33 @@ def test_where_compute_is_the_answer_its_costliest_kernels_are_named():
     )
 
 
-def test_names_of_up_to_80_characters_are_whole_and_longer_ones_are_cut_at_their_end():
-    names = "a" * 80, "b" * 81
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        pytest.param(("a" * 80, "b" * 81), ("a" * 80, "b" * 78 + ".."), id="cut-at-the-end"),
+        pytest.param(
+            [f"{'gemm_' * 18}v{version}" for version in (57, 80)], ("v57", "v80"), id="stay-apart"
+        ),
+    ],
+)
+def test_names_of_up_to_80_characters_are_whole_and_longer_ones_are_cut(names, shown):
     kernels = [(50 * n, 50 * n + 50, {"name": name}) for n, name in enumerate(names)]
     line = first(draw(kernels=kernels))["bottom_line"]
 
-    assert f"Costliest kernels (of all kernel time): {'a' * 80} 50.0 %, {'b' * 78}.. 50.0 %" in line
+    assert all(f"{name} 50.0 %" in line for name in shown)
 
 
-def test_names_that_differ_behind_the_cut_stay_apart():
-    names = [f"{'gemm_' * 18}v{version}" for version in (57, 80)]
-    kernels = [(50 * n, 50 * n + 50, {"name": name}) for n, name in enumerate(names)]
-    line = first(draw(kernels=kernels))["bottom_line"]
-
-    assert "v57 50.0 %" in line
-    assert "v80 50.0 %" in line
-
-
-def test_steps_that_no_range_marks_are_said_to_be_inferred():
-    kernels = [
+def unmarked(*steps):
+    """Steps of four kernels, one after the other, that no range marks."""
+    return [
         (step * 100 * US + at * US, step * 100 * US + (at + 20) * US, {"name": name})
-        for step in range(12)
+        for step in steps
         for at, name in ((0, "first"), (25, "second"), (50, "second"), (74, "third"))
     ]
 
-    row = first(draw(kernels=kernels))
+
+def test_steps_that_no_range_marks_are_said_to_be_inferred():
+    row = first(draw(kernels=unmarked(*range(12))))
     assert "inferred from its kernels" in row["bottom_line"]
     assert row["step_ns"] == 100 * US
 
@@ -254,14 +256,9 @@ def test_the_phase_on_most_devices_comes_first_though_another_one_is_longer():
 
 
 def test_copies_before_the_steps_are_said_where_steps_move_nothing():
-    kernels = [
-        (step * 100 * US + at * US, step * 100 * US + (at + 20) * US, {"name": name})
-        for step in range(10, 22)
-        for at, name in ((0, "first"), (25, "second"), (50, "second"), (74, "third"))
-    ]
     copy = (0, 400 * US, {"dst_device_id": 0, "bytes": 8})
 
-    line = first(draw(kernels=kernels, memcpys=[copy]))["bottom_line"]
+    line = first(draw(kernels=unmarked(*range(10, 22)), memcpys=[copy]))["bottom_line"]
 
     assert (
         "Moving data costs a step next to nothing, but copies before or after the steps take 18."
@@ -269,18 +266,18 @@ def test_copies_before_the_steps_are_said_where_steps_move_nothing():
     )
 
 
-def test_one_call_that_takes_most_of_a_kernels_time_is_said():
-    kernels = [(0, 100, {"name": "a"}), (100, 110, {"name": "a"}), (110, 115, {"name": "b"})]
+@pytest.mark.parametrize(
+    ("second", "end", "said"),
+    [
+        (100, 110, "a 95.7 % (one call of 100 ns, the other 10 ns), b 4.3 %"),
+        (60, 100, "a 95.2 %, b 4.8 %"),
+    ],
+)
+def test_one_call_that_takes_most_of_a_kernels_time_is_said(second, end, said):
+    kernels = [(0, second, {"name": "a"}), (second, end, {"name": "a"}), (end, end + 5)]
 
-    line = first(draw(kernels=kernels))["bottom_line"]
-
-    assert line.endswith("a 95.7 % (one call of 100 ns, the other 10 ns), b 4.3 %")
-
-
-def test_calls_that_share_a_kernels_time_are_not_told_apart():
-    kernels = [(0, 60, {"name": "a"}), (60, 100, {"name": "a"}), (100, 105, {"name": "b"})]
-
-    assert first(draw(kernels=kernels))["bottom_line"].endswith("a 95.2 %, b 4.8 %")
+    line = first(draw(kernels=[*kernels[:2], (*kernels[2], {"name": "b"})]))["bottom_line"]
+    assert line.endswith(said)
 
 
 def said(folder, *copies, **changes):
@@ -357,21 +354,16 @@ def test_what_repeats_in_a_marked_step_is_a_part_of_it():
 
 
 @pytest.mark.parametrize(
-    "kernels_of_step",
+    ("kernels_of_step", "mark"),
     [
-        pytest.param([f"kernel {n}" for n in range(24)], id="nothing-repeats"),
-        pytest.param([*"abcdefgh"] * 3, id="thrice"),
-        pytest.param(["a", "b"] * 6, id="less-than-half-of-the-step"),
+        pytest.param([f"kernel {n}" for n in range(24)], "step {}", id="nothing-repeats"),
+        pytest.param([*"abcdefgh"] * 3, "step {}", id="thrice"),
+        pytest.param(["a", "b"] * 6, "step {}", id="less-than-half-of-the-step"),
+        pytest.param(["attention", "gemm"] * 12, "", id="without-marks-it-is-the-step"),
     ],
 )
-def test_what_is_no_large_part_of_a_step_or_repeats_too_seldom_is_not_said(kernels_of_step):
-    assert "repeats" not in layered(kernels_of_step)
-
-
-def test_what_repeats_without_marks_is_the_step():
-    line = layered(["attention", "gemm"] * 12, mark="")
-
-    assert "repeats" not in line
+def test_what_is_no_large_part_of_a_step_or_repeats_too_seldom_is_not_said(kernels_of_step, mark):
+    assert "repeats" not in layered(kernels_of_step, mark=mark)
 
 
 @pytest.mark.parametrize("mark", ["decode", "token {}"])
@@ -382,21 +374,17 @@ def test_marks_of_any_words_that_hold_repeats_are_the_steps(mark):
     assert "(median 100 µs of 5 steps, in which a part of 8.00 µs repeats 12 times: a l" in line
 
 
-@pytest.mark.parametrize(
-    ("mark", "kernels_of_step"),
-    [
-        pytest.param("epoch {}", ["attention", "gemm"] * 12, id="epochs"),
-        pytest.param("decode", ["attention", "gemm", "norm", "rope", "add"] * 3, id="thrice"),
-        pytest.param("decode", ["attention"], id="once"),
-    ],
-)
-def test_marks_of_other_words_that_hold_no_repeats_are_no_steps(mark, kernels_of_step):
-    line = layered(kernels_of_step, mark=mark)
-
-    assert "inferred from its kernels" in line
+OTHER_MARKS = {
+    "epochs": (["attention", "gemm"] * 12, {"mark": "epoch {}"}),
+    "thrice": (["attention", "gemm", "norm", "rope", "add"] * 3, {"mark": "decode"}),
+    "once": (["attention"], {"mark": "decode"}),
+    "more-iterations-than-a-model-has-layers": (
+        ["sweep"] * 200,
+        {"mark": "solve", "count": 3, "step_us": 1_000},
+    ),
+}
 
 
-def test_a_range_around_more_iterations_than_a_model_has_layers_is_a_run():
-    line = layered(["sweep"] * 200, mark="solve", count=3, step_us=1_000)
-
-    assert "inferred from its kernels" in line
+@pytest.mark.parametrize(("kernels_of_step", "marked"), OTHER_MARKS.values(), ids=OTHER_MARKS)
+def test_marks_of_other_words_that_hold_no_repeats_are_no_steps(kernels_of_step, marked):
+    assert "inferred from its kernels" in layered(kernels_of_step, **marked)

@@ -3,9 +3,7 @@
 import pytest
 from drawn_steps import HTOD, PEER, REDUCE, US, kernel, steps
 
-from gpuprof.analyses.reports import report
 from gpuprof.findings.findings import findings
-from gpuprof.show.overview import findings_lines
 
 NCCL = REDUCE | {"stream_id": 9}
 FIRST = [(0, 2, 50, kernel()), (1, 2, 50, kernel(device_id=2))]
@@ -72,13 +70,6 @@ def test_a_copy_that_compute_hides_is_no_reason_for_a_pause_elsewhere():
 
     assert "exposed_peer_copies" not in found
     assert found["waits_for_device"]["cost_ns"] == 30 * US
-
-
-def test_the_line_names_both_devices():
-    ((line, _), *_) = findings_lines(report(program((4, 50, 80, COPY)), ["findings"]))
-
-    assert line.startswith("1. Device ")
-    assert "waits for copies between devices (device 0 to device 1)" in line
 
 
 def test_a_device_that_sets_the_pace_says_for_whose_exchange_it_pauses():

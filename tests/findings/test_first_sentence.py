@@ -22,21 +22,17 @@ def predicted(won_ns):
     return WORST | {"predicted_win_ns": won_ns, "predicted_win_share": won_ns / 4_567_000}
 
 
-@pytest.mark.parametrize(
-    ("worst", "won"),
-    [
-        pytest.param(WORST, "at most all of that can be won", id="bound"),
-        pytest.param(
-            WORST | {"win_ns": 700_000, "win_share": 0.153},
-            "at most 700 µs (15.3 %) can be won",
-            id="less",
-        ),
-        pytest.param(WORST | {"win_ns": 0}, "nothing can be won by itself", id="nothing"),
-        pytest.param(predicted(708_321), "708 µs (15.5 %) can be won", id="replay"),
-        pytest.param(predicted(1_380_456), "all of that can be won", id="all"),
-        pytest.param(predicted(100), "next to nothing can be won by itself", id="next-to-nothing"),
-    ],
-)
+WON = {
+    "bound": (WORST, "at most all of that can be won"),
+    "less": (WORST | {"win_ns": 700_000, "win_share": 0.153}, "at most 700 µs (15.3 %) can be won"),
+    "nothing": (WORST | {"win_ns": 0}, "nothing can be won by itself"),
+    "replay": (predicted(708_321), "708 µs (15.5 %) can be won"),
+    "all": (predicted(1_380_456), "all of that can be won"),
+    "next-to-nothing": (predicted(100), "next to nothing can be won by itself"),
+}
+
+
+@pytest.mark.parametrize(("worst", "won"), WON.values(), ids=WON)
 def test_a_cost_is_said_with_what_can_be_won_of_it(worst, won):
     assert first_sentence("A step takes 4.57 ms", 0.6, worst) == (
         f"A step takes 4.57 ms, of it 1.38 ms (30.2 %) in exposed copies between devices; {won}"

@@ -66,49 +66,33 @@ def test_launches_at_the_end_are_cut_off_in_any_order_of_rows():
     )
 
 
-def test_what_one_stream_is_behind_at_the_end_was_cut_off():
-    is_late = [at for at in range(60, 100) if at % 4]
-
-    assert incomplete(launched(100, lost=is_late)) is None
-    assert incomplete(launched(200, lost=is_late)) is not None
-
-
-def test_threads_end_at_times_of_their_own():
-    calls = [
-        (at * 20 * US + 7, at * 20 * US + 9, {"correlation_id": 900 + at, "thread_id": 2})
-        for at in range(60)
-    ]
-
-    # None of the second thread's kernels was recorded: nothing says that it launched any.
-    assert incomplete(launched(100, calls=calls, thread_id=1)) is None
-
-
-def test_fewer_than_one_of_twenty_launches_may_fail():
-    assert incomplete(launched(300, lost=range(50, 64))) is None
-    assert incomplete(launched(300, lost=range(50, 65))) is not None
-
-
-def test_launches_into_a_graph_that_is_captured_leave_no_kernel():
-    begins = (0, 1, {"name": "cudaStreamBeginCapture_v10000", "correlation_id": 5_000})
-
-    assert incomplete(launched(100, lost=range(50, 60), calls=[begins])) is None
+# Of one stream, which falls behind.
+BEHIND = [at for at in range(60, 100) if at % 4]
+# None of the second thread's kernels was recorded: nothing says that it launched any.
+OF_A_THREAD = [
+    (at * 20 * US + 7, at * 20 * US + 9, {"correlation_id": 900 + at, "thread_id": 2})
+    for at in range(60)
+]
+CAPTURED = (0, 1, {"name": "cudaStreamBeginCapture_v10000", "correlation_id": 5_000})
+INNER = [
+    (at * 20 * US + 100, at * 20 * US + 200, {"correlation_id": 1 + at, "name": "cuLaunchKernel"})
+    for at in range(100)
+]
+RECORDINGS = {
+    "cut-off-behind-the-others": (launched(100, lost=BEHIND), False),
+    "behind-and-then-not": (launched(200, lost=BEHIND), True),
+    "a-thread-that-ended-before": (launched(100, calls=OF_A_THREAD, thread_id=1), False),
+    "fewer-than-one-of-twenty-failed": (launched(300, lost=range(50, 64)), False),
+    "one-of-twenty-failed": (launched(300, lost=range(50, 65)), True),
+    "captured-into-a-graph": (launched(100, lost=range(50, 60), calls=[CAPTURED]), False),
+    "other-calls": (launched(100, lost=range(50, 60), name="cudaMemcpyAsync"), False),
+    "calls-of-the-driver-within-those-of-the-runtime": (launched(100, calls=INNER), False),
+}
 
 
-def test_other_calls_leave_no_kernel():
-    assert incomplete(launched(100, lost=range(50, 60), name="cudaMemcpyAsync")) is None
-
-
-def test_a_call_of_the_driver_within_one_of_the_runtime_is_the_same_launch():
-    inner = [
-        (
-            at * 20 * US + 100,
-            at * 20 * US + 200,
-            {"correlation_id": 1 + at, "name": "cuLaunchKernel"},
-        )
-        for at in range(100)
-    ]
-
-    assert incomplete(launched(100, calls=inner)) is None
+@pytest.mark.parametrize(("profile", "is_incomplete"), RECORDINGS.values(), ids=RECORDINGS)
+def test_launches_may_have_left_no_kernel_for_another_reason(profile, is_incomplete):
+    assert (incomplete(profile) is not None) == is_incomplete
 
 
 def test_a_recording_that_lacks_records_says_so_and_nothing_of_its_pauses():

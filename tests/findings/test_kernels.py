@@ -53,21 +53,17 @@ WAITS = [
 ]
 
 
-@pytest.mark.parametrize(
-    "profile",
-    [
-        pytest.param(every(period=30, kernel_us=10), id="kernels-of-10-us"),
-        pytest.param(every(period=25, kernel_us=5, count=49), id="49-kernels"),
-        pytest.param(every(period=5, kernel_us=5), id="nothing-between-them"),
-        pytest.param(
-            launched(*((0, at, at + 5) for at in range(30, 1530, 25))), id="launched-in-time"
-        ),
-        pytest.param(every(period=2005, kernel_us=5), id="pauses-of-2-ms"),
-        pytest.param(
-            every(period=25, kernel_us=5, calls=WAITS), id="waits-in-calls-that-synchronise"
-        ),
-    ],
-)
+NOT_HELD_UP = {
+    "kernels-of-10-us": every(period=30, kernel_us=10),
+    "49-kernels": every(period=25, kernel_us=5, count=49),
+    "nothing-between-them": every(period=5, kernel_us=5),
+    "launched-in-time": launched(*((0, at, at + 5) for at in range(30, 1530, 25))),
+    "pauses-of-2-ms": every(period=2005, kernel_us=5),
+    "waits-in-calls-that-synchronise": every(period=25, kernel_us=5, calls=WAITS),
+}
+
+
+@pytest.mark.parametrize("profile", NOT_HELD_UP.values(), ids=NOT_HELD_UP)
 def test_what_launches_do_not_hold_up_is_no_such_cost(profile):
     assert found(scope_of(profile), "small_kernels") == []
 
@@ -185,19 +181,16 @@ def test_products_in_fp32_are_named_on_devices_with_tensor_cores(device, means):
     assert one.where == "volta_sgemm_128x64_nn"
 
 
-@pytest.mark.parametrize(
-    "devices",
-    [
-        pytest.param([], id="unknown"),
-        pytest.param([V100 | {"compute_capability": "6.0"}], id="Pascal"),
-        pytest.param([V100 | {"device_id": 1}], id="another-device"),
-        pytest.param(
-            [{"device_id": 0, "name": "GeForce GTX 1650", "compute_capability": "7.5"}],
-            id="Turing-without",
-        ),
-        pytest.param([{"device_id": 0, "name": "GeForce GTX 1080 Ti"}], id="by-name"),
-    ],
-)
+WITHOUT_TENSOR_CORES = {
+    "unknown": [],
+    "Pascal": [V100 | {"compute_capability": "6.0"}],
+    "another-device": [V100 | {"device_id": 1}],
+    "Turing-without": [{"device_id": 0, "name": "GeForce GTX 1650", "compute_capability": "7.5"}],
+    "by-name": [{"device_id": 0, "name": "GeForce GTX 1080 Ti"}],
+}
+
+
+@pytest.mark.parametrize("devices", WITHOUT_TENSOR_CORES.values(), ids=WITHOUT_TENSOR_CORES)
 def test_no_tensor_cores_are_asked_of_a_device_without(devices):
     kernels = in_each_step((0, 40, {"name": "volta_sgemm_128x64_nn"}))
 

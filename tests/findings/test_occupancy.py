@@ -71,34 +71,26 @@ def test_costs_are_of_a_step():
     assert [finding.cost_ns for finding in found(*kernels, steps=steps)] == [4 * MS]
 
 
-@pytest.mark.parametrize(
-    "kernels",
-    [
-        pytest.param([ran("rays", 0, 8, **FULL)], id="full-occupancy"),
-        pytest.param([ran("rays", 0, 8, **HUNGRY | {"registers_per_thread": 128})], id="a-quarter"),
-        pytest.param(
-            [ran("void cutlass::Kernel2<cutlass_80_simt_sgemm>", 0, 8, **HUNGRY)], id="gemm"
-        ),
-        pytest.param([ran("sgemm_tiled(float*)", 0, 8, **HUNGRY)], id="products-of-ones-own"),
-        pytest.param([ran("volta_scudnn_128x64_relu", 0, 8, **HUNGRY)], id="convolution"),
-        pytest.param([ran("flash_fwd_kernel", 0, 8, **HUNGRY)], id="attention"),
-        pytest.param([ran("ncclKernel_AllReduce", 0, 8, **FEW)], id="communication"),
-        pytest.param([ran("rays", 0, 1, **HUNGRY), ran("fill", 1, 20, **FULL)], id="small-share"),
-        pytest.param(
-            [ran("rays", n / 100, (n + 1) / 100, **HUNGRY) for n in range(100)], id="short-kernels"
-        ),
-        pytest.param(
-            [ran("rays", 0, 4, **HUNGRY), ran("rays", 4, 8, **FULL)], id="launched-well-elsewhere"
-        ),
-        pytest.param([ran("rays", 0, 8, **HUNGRY | {"grid_x": 80})], id="less-than-a-wave"),
-        pytest.param([ran("scan", 0, 8, **FEW), ran("fill", 0, 9, **FULL)], id="others-beside"),
-        pytest.param([ran("scan", n, n + 8, **FEW) for n in range(8)], id="calls-side-by-side"),
-        pytest.param([ran("scan", 0, 8, **FULL | {"grid_x": 40})], id="half-of-the-gpu"),
-        pytest.param(
-            [ran("rays", 0, 8, **HUNGRY | {"dynamic_shared_memory_bytes": None})], id="unknown"
-        ),
-    ],
-)
+NO_FAULT = {
+    "full-occupancy": [ran("rays", 0, 8, **FULL)],
+    "a-quarter": [ran("rays", 0, 8, **HUNGRY | {"registers_per_thread": 128})],
+    "gemm": [ran("void cutlass::Kernel2<cutlass_80_simt_sgemm>", 0, 8, **HUNGRY)],
+    "products-of-ones-own": [ran("sgemm_tiled(float*)", 0, 8, **HUNGRY)],
+    "convolution": [ran("volta_scudnn_128x64_relu", 0, 8, **HUNGRY)],
+    "attention": [ran("flash_fwd_kernel", 0, 8, **HUNGRY)],
+    "communication": [ran("ncclKernel_AllReduce", 0, 8, **FEW)],
+    "small-share": [ran("rays", 0, 1, **HUNGRY), ran("fill", 1, 20, **FULL)],
+    "short-kernels": [ran("rays", n / 100, (n + 1) / 100, **HUNGRY) for n in range(100)],
+    "launched-well-elsewhere": [ran("rays", 0, 4, **HUNGRY), ran("rays", 4, 8, **FULL)],
+    "less-than-a-wave": [ran("rays", 0, 8, **HUNGRY | {"grid_x": 80})],
+    "others-beside": [ran("scan", 0, 8, **FEW), ran("fill", 0, 9, **FULL)],
+    "calls-side-by-side": [ran("scan", n, n + 8, **FEW) for n in range(8)],
+    "half-of-the-gpu": [ran("scan", 0, 8, **FULL | {"grid_x": 40})],
+    "unknown": [ran("rays", 0, 8, **HUNGRY | {"dynamic_shared_memory_bytes": None})],
+}
+
+
+@pytest.mark.parametrize("kernels", NO_FAULT.values(), ids=NO_FAULT)
 def test_nothing_is_said_where_few_warps_are_no_fault_or_not_known(kernels):
     assert found(*kernels) == []
 
@@ -127,26 +119,18 @@ def test_what_is_sure_comes_before_few_warps():
     assert len(causes) > 1
 
 
+SAID_BY_NOBODY = {
+    "xmma-at-8-percent": "nsys-sqlite/LeiWang1999__memfusion_artifact__report1.sqlite",
+    "cutlass-at-17-percent": "nsys-sqlite/lukas-ruettger__dphpc-gemm__nsys.log.sqlite",
+    "cudnn-at-25-percent": "nvprof-sqlite/m-goldstein__GPU_ML__timeline.nvvp",
+    "nccl-in-2-blocks": "nvprof-sqlite/UCBerkeley-Spr__blinkplus-nccl-base__output.nvvp",
+    "kernels-of-8-us-in-1-block": "nsys-sqlite/IkerCanut__fire_spread__report1.sqlite",
+    "half-full": "nsys-sqlite/lockfuehrer__beast_ressoruces__report1.sqlite",
+}
+
+
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real recordings is not here")
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(
-            "nsys-sqlite/LeiWang1999__memfusion_artifact__report1.sqlite", id="xmma-at-8-percent"
-        ),
-        pytest.param(
-            "nsys-sqlite/lukas-ruettger__dphpc-gemm__nsys.log.sqlite", id="cutlass-at-17-percent"
-        ),
-        pytest.param("nvprof-sqlite/m-goldstein__GPU_ML__timeline.nvvp", id="cudnn-at-25-percent"),
-        pytest.param(
-            "nvprof-sqlite/UCBerkeley-Spr__blinkplus-nccl-base__output.nvvp", id="nccl-in-2-blocks"
-        ),
-        pytest.param(
-            "nsys-sqlite/IkerCanut__fire_spread__report1.sqlite", id="kernels-of-8-us-in-1-block"
-        ),
-        pytest.param("nsys-sqlite/lockfuehrer__beast_ressoruces__report1.sqlite", id="half-full"),
-    ],
-)
+@pytest.mark.parametrize("name", SAID_BY_NOBODY.values(), ids=SAID_BY_NOBODY)
 def test_an_expert_does_not_say_it_of_these_recordings(name):
     causes = {row["cause"] for row in findings(read_profile(CORPUS / name)).to_pylist()}
 
