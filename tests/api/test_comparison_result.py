@@ -49,6 +49,7 @@ def test_variants_have_their_figures_with_the_differences(compared):
     rows = compared["differences"].set_index("metric")
     assert difference_ns == rows.loc["step_ns", "difference"] == pytest.approx(1_165_000, rel=1e-3)
     assert pd.isna(compared.variants.loc["direct", "step_ns_difference"])
+    assert str(compared.variants["kernel_ns"].dtype) == "int64[pyarrow]"
 
 
 def test_every_table_of_the_command_s_json_is_there(compared):

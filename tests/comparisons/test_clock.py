@@ -105,7 +105,6 @@ def test_the_busiest_of_several_devices_stands_for_them():
     assert sum(row["candidate_ns"] for row in exposed) == 7
 
 
-@pytest.mark.profilers
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not beside this repository")
 def test_a_solver_over_nvlink_and_through_the_host():
     folder = CORPUS / "nsys-rep" / "openhackathons__gpubootcamp__jacobi_memcpy_"

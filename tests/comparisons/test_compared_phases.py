@@ -5,13 +5,11 @@ from csv import DictReader
 
 import numpy as np
 import pytest
-from commands import CORPUS
 from drawing import stepped
 
 from gpuprof.base.errors import UsageError
 from gpuprof.comparisons import comparison
 from gpuprof.comparisons.gate import checks, parse
-from gpuprof.readers import read_profile
 from gpuprof.show import Page
 from gpuprof.show import csv as render_csv
 from gpuprof.show import json as render_json
@@ -184,21 +182,3 @@ def test_beyond_noise_of_other_figures_takes_several_runs():
 def test_what_follows_a_number_is_a_unit_or_beyond_noise(text):
     with pytest.raises(UsageError):
         parse(text)
-
-
-@pytest.mark.profilers
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not beside this repository")
-@pytest.mark.parametrize(
-    ("files", "percent"),
-    [
-        pytest.param(("4gpu_baseline", "4gpu_bucketcap100mb"), -1.9, id="larger-buckets"),
-        pytest.param(("4gpu_baseline", "4gpu_nobroadcast"), -1.5, id="no-broadcasts"),
-    ],
-)
-def test_steps_that_a_recording_cuts_off_are_in_no_median(files, percent):
-    names = [CORPUS / "nsys-rep" / f"NERSC__sc21-dl-tutorial__{name}.qdrep" for name in files]
-    result = comparison(dict(zip("ab", map(read_profile, names), strict=True)))
-
-    row = _outcome(result)
-    assert row["percent"] == pytest.approx(percent, abs=0.1)
-    assert row["certainty_of_steps"] == "beyond noise"

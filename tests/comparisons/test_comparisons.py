@@ -189,18 +189,6 @@ def test_notes_name_the_recording_unless_all_share_them():
     assert result.notes[-1].startswith("No recording marks its steps")
 
 
-def test_the_public_function_gives_a_frame():
-    result = gpuprof.compare([("single", summary(*SINGLE)), ("dual", summary(*DUAL))])
-
-    frame = result.variants
-    assert list(frame.index) == ["single", "dual"]
-    assert str(frame["kernel_ns"].dtype) == "int64[pyarrow]"
-    assert frame.loc["dual", "peer_transfer_calls"] == 78_292
-    assert frame.loc["dual", "kernel_ns_difference"] == 731_000_000
-    assert result.baseline == "single"
-    assert "PtoP" in result.verdict
-
-
 def test_the_public_function_of_recordings_without_a_common_figure():
     result = gpuprof.compare([("a", trace(api_calls=[])), ("b", summary(*PUBLISHED_DUAL))])
 

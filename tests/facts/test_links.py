@@ -64,24 +64,21 @@ def test_devices_without_a_link_of_their_own_meet_over_the_narrower_pcie():
     assert peaks(profile)[0][2:4] == ("PCIe 3 x8", 8_000_000_000)
 
 
-@pytest.mark.parametrize(
-    "profile",
-    [
-        pytest.param(draw(memcpys=[copy(0, 2)], links=[NVLINK]), id="no-link-listed"),
-        pytest.param(draw(memcpys=[copy(0, 1)]), id="no-links-recorded"),
-        pytest.param(draw(memcpys=[copy(None, None)], links=[NVLINK]), id="unknown-ends"),
-        pytest.param(
-            draw(
-                memcpys=[copy(0, 1)],
-                devices=[
-                    {"device_id": n, "name": "NVIDIA A100 80GB PCIe", "compute_capability": "8.0"}
-                    for n in (0, 1)
-                ],
-            ),
-            id="bridges-are-not-in-a-name",
-        ),
-    ],
-)
+UNNAMED = {
+    "no-link-listed": draw(memcpys=[copy(0, 2)], links=[NVLINK]),
+    "no-links-recorded": draw(memcpys=[copy(0, 1)]),
+    "unknown-ends": draw(memcpys=[copy(None, None)], links=[NVLINK]),
+    "bridges-are-not-in-a-name": draw(
+        memcpys=[copy(0, 1)],
+        devices=[
+            {"device_id": n, "name": "NVIDIA A100 80GB PCIe", "compute_capability": "8.0"}
+            for n in (0, 1)
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("profile", UNNAMED.values(), ids=UNNAMED)
 def test_a_link_that_nobody_names_stays_unknown(profile):
     assert [row[2:] for row in peaks(profile)] == [(None, None, None)]
 

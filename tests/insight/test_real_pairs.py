@@ -8,7 +8,7 @@ from gpuprof.comparisons import comparison
 from gpuprof.readers import read_profile
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
-JACOBI, GINDA = "nsys-rep/openhackathons__gpubootcamp__jacobi_memcpy_", "nsys-sqlite/GindaChen__"
+GINDA = "nsys-sqlite/GindaChen__"
 
 
 def compared(before, after):
@@ -16,14 +16,6 @@ def compared(before, after):
     if not all(path.exists() for path in paths):
         pytest.skip("the corpus of real recordings is not here")
     return comparison({"before": read_profile(paths[0]), "after": read_profile(paths[1])})
-
-
-def test_copies_through_the_host_cost_a_step_of_the_phase_on_two_devices():
-    result = compared(f"{JACOBI}nvlink_report.qdrep", f"{JACOBI}sys_report.qdrep")
-
-    outcome = result.outcomes.to_pylist()[0]
-    assert outcome["percent"] == pytest.approx(3.65, rel=0.05)
-    assert "(2 devices)" in result.verdict
 
 
 def test_cuts_of_equal_length_are_compared_by_call():

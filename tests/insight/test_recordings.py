@@ -183,12 +183,3 @@ def test_a_solver_that_computes_has_nothing_to_win_from_its_link():
     assert row["between_devices_ns"] < 0.02 * row["step_ns"]
     steady = [row for row in rows if row["cause"] not in {"setup", "truncated"}]
     assert all(row["win_share"] < 0.05 for row in steady)
-
-
-def test_all_ranks_together_name_the_one_that_comes_last():
-    ranks = sorted((CORPUS / "kineto").glob("param_dlrm_worker*_step_12*"))
-    if not ranks:
-        pytest.skip("the corpus of real recordings is not here")
-
-    rows = report(read_profile(ranks), ["findings"]).rows("findings")
-    assert ("collective_waiting", "rank 7") in {(row["cause"], row["where"]) for row in rows}

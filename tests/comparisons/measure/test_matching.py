@@ -28,34 +28,27 @@ NSYS = (
 )
 
 
-@pytest.mark.parametrize(
-    ("names", "is_one"),
-    [
-        pytest.param((KINETO, NSYS), True, id="lambdas"),
-        pytest.param((KINETO, NSYS.replace("instance 1", "instance 2")), False, id="two-lambdas"),
-        pytest.param(
-            (
-                "void (anonymous namespace)::index<int, 3ul, true>(float const*, X<int>)",
-                "void <unnamed>::index<int, (unsigned long)3, (bool)1>(const float *, T1)",
-                "void ::index<int, unsigned long=3, bool=1>(float const *, X<int>)",
-            ),
-            True,
-            id="numbers-and-unnamed",
+NAMES = {
+    "lambdas": ((KINETO, NSYS), True),
+    "two-lambdas": ((KINETO, NSYS.replace("instance 1", "instance 2")), False),
+    "numbers-and-unnamed": (
+        (
+            "void (anonymous namespace)::index<int, 3ul, true>(float const*, X<int>)",
+            "void <unnamed>::index<int, (unsigned long)3, (bool)1>(const float *, T1)",
+            "void ::index<int, unsigned long=3, bool=1>(float const *, X<int>)",
         ),
-        pytest.param(
-            ("_ZN2at6native4fillILi4EEEvPf", "void at::native::fill<int=4>(float*)"),
-            True,
-            id="mangled",
-        ),
-        pytest.param(("add(float const*)", "add(const float *)"), True, id="const"),
-        pytest.param(("add(float*)", "add(double*)"), False, id="overloads"),
-        pytest.param(
-            ("add(V<int>, int)", "add(V<float>, int)"), False, id="templates-as-arguments"
-        ),
-        pytest.param(("add(V<(unsigned long)4>)", "add(V<4ul>)"), True, id="numbers-of-arguments"),
-        pytest.param(("fill<4>(int)", "fill<8>(int)"), False, id="instances"),
-    ],
-)
+        True,
+    ),
+    "mangled": (("_ZN2at6native4fillILi4EEEvPf", "void at::native::fill<int=4>(float*)"), True),
+    "const": (("add(float const*)", "add(const float *)"), True),
+    "overloads": (("add(float*)", "add(double*)"), False),
+    "templates-as-arguments": (("add(V<int>, int)", "add(V<float>, int)"), False),
+    "numbers-of-arguments": (("add(V<(unsigned long)4>)", "add(V<4ul>)"), True),
+    "instances": (("fill<4>(int)", "fill<8>(int)"), False),
+}
+
+
+@pytest.mark.parametrize(("names", "is_one"), NAMES.values(), ids=NAMES)
 def test_names_are_alike_where_they_mean_one_kernel(names, is_one):
     assert len({plain_name(name) for name in names}) == (1 if is_one else len(names))
 
@@ -138,24 +131,18 @@ def test_names_that_all_have_as_they_stand_are_not_taken_for_each_other():
 GEMM = "void gemm<float, {}>(float*)"
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "expected"),
-    [
-        pytest.param("main_41_gpu", "main_43_gpu", "main_gpu", id="openacc"),
-        pytest.param("main_41_gpu__red", "main_43_gpu__red", "main_gpu__red", id="reduction"),
-        pytest.param("nvkernel_main_F1L41_2", "nvkernel_main_F1L43_2", "nvkernel_main", id="nvc"),
-        pytest.param(
-            "__omp_offloading_31_18a8104_main_l41", "__omp_offloading_fd02_7_main_l43", "main",
-            id="openmp",
-        ),
-        pytest.param(GEMM.format(4), GEMM.format(8), "gemm", id="template-arguments"),
-        pytest.param("volta_sgemm_32x128_tn", "volta_sgemm_128x128_tn", None, id="libraries"),
-        pytest.param(
-            "void cutlass::Kernel<sgemm_32>(int)", "void cutlass::Kernel<dgemm_32>(int)", None,
-            id="cutlass",
-        ),
-    ],
-)  # fmt: skip
+ALONE = {
+    "openacc": ("main_41_gpu", "main_43_gpu", "main_gpu"),
+    "reduction": ("main_41_gpu__red", "main_43_gpu__red", "main_gpu__red"),
+    "nvc": ("nvkernel_main_F1L41_2", "nvkernel_main_F1L43_2", "nvkernel_main"),
+    "openmp": ("__omp_offloading_31_18a8104_main_l41", "__omp_offloading_fd02_7_main_l43", "main"),
+    "template-arguments": (GEMM.format(4), GEMM.format(8), "gemm"),
+    "libraries": ("volta_sgemm_32x128_tn", "volta_sgemm_128x128_tn", None),
+    "cutlass": ("void cutlass::Kernel<sgemm_32>(int)", "void cutlass::Kernel<dgemm_32>(int)", None),
+}
+
+
+@pytest.mark.parametrize(("before", "after", "expected"), ALONE.values(), ids=ALONE)
 def test_kernels_alone_on_both_sides_are_matched_without_lines_and_arguments(
     before, after, expected
 ):
