@@ -15,6 +15,17 @@ PLAIN_GPUPROF = HERE / "plain_gpuprof.py"
 GPUPROF = [sys.executable, str(PLAIN_GPUPROF)]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": commands.PYTHONPATH}
 ENVIRONMENT.pop("PYTHONUNBUFFERED", None)
+# A program that waits for Ctrl-C, and then takes its time.
+WAITS = """
+import sys, time
+try:
+    print("ready", flush=True)
+    time.sleep(60)
+except KeyboardInterrupt:
+    time.sleep(0.4)
+    print("cleaned up")
+    sys.exit(5)
+"""
 
 
 def words(recorder, program, *options):

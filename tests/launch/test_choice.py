@@ -50,33 +50,31 @@ def names(*recorders):
     return taken.name, reason
 
 
-@pytest.mark.usefixtures("gpu")
-@pytest.mark.parametrize(
-    ("recorders", "name", "why"),
-    [
-        pytest.param(
-            [recorder("nvprof"), recorder("nsys"), recorder("tensorflow")], "nsys", "",
-            id="nsys-where-it-is-there",
-        ),
-        pytest.param(
-            [missing("nsys"), recorder("nvprof")], "nvprof", "; nsys is not installed",
-            id="else-nvprof",
-        ),
-        pytest.param(
-            [missing("nsys"), missing("nvprof"), recorder("tensorflow")],
-            "tensorflow",
+TOOLS = {
+    "nsys-where-it-is-there": (
+        [recorder("nvprof"), recorder("nsys"), recorder("tensorflow")],
+        "nsys",
+        "",
+    ),
+    "else-nvprof": ([missing("nsys"), recorder("nvprof")], "nvprof", "; nsys is not installed"),
+    "else-tensorflow": (
+        [missing("nsys"), missing("nvprof"), recorder("tensorflow")],
+        "tensorflow",
+        (
             "; nsys is not installed; nvprof is not installed; only activity of TensorFlow will be"
-            " recorded",
-            id="else-tensorflow",
+            " recorded"
         ),
-        pytest.param(
-            [replace(recorder("nsys"), doubt=lambda: "nsys is too old"), recorder("nvprof")],
-            "nvprof",
-            "; nsys is too old",
-            id="no-nsys-that-would-record-nothing",
-        ),
-    ],
-)  # fmt: skip
+    ),
+    "no-nsys-that-would-record-nothing": (
+        [replace(recorder("nsys"), doubt=lambda: "nsys is too old"), recorder("nvprof")],
+        "nvprof",
+        "; nsys is too old",
+    ),
+}
+
+
+@pytest.mark.usefixtures("gpu")
+@pytest.mark.parametrize(("recorders", "name", "why"), TOOLS.values(), ids=TOOLS)
 def test_a_gpu_is_recorded_with_the_best_tool_and_what_is_missing_is_said(recorders, name, why):
     assert names(*recorders) == (name, f"found an NVIDIA GPU (Tesla K80){why}")
 

@@ -66,31 +66,22 @@ def test_the_folder_is_one_variant_of_several_runs():
     assert SINGLE not in completed.stdout
 
 
-def test_what_is_only_timed_runs_once_a_time_and_compares_by_its_epochs():
+@pytest.mark.parametrize("recorder", ["none", "auto"], ids=["only-timed", "no-profiler-saw-it"])
+def test_what_no_recorder_saw_anything_of_compares_by_its_epochs_if_none_was_asked_for(recorder):
     for folder in ("few", "many"):
-        completed = record("--repeat", "2", recorder="none", folder=folder)
+        completed = record("--repeat", "2", recorder=recorder, folder=folder)
         assert completed.returncode == 0, completed.stderr
 
-    assert Path("order").read_text() == "p" * 4
-    assert names("few") == ["run-1", "run-2"]
-    assert "With recording," not in completed.stderr
+    assert ("(as requested)" in completed.stderr) == (recorder == "none")
     compared = gpuprof("compare", "few", "many")
     assert compared.returncode == 0, compared.stderr
     assert compared.stdout.startswith("Against few, many takes ")
-    assert "Only the marked epochs are known: it was only timed" in " ".join(
-        compared.stdout.split()
-    )
-
-
-def test_what_no_profiler_saw_anything_of_compares_by_its_epochs_if_none_was_asked_for():
-    for folder in ("few", "many"):
-        completed = record("--repeat", "1", recorder="auto", folder=folder)
-        assert completed.returncode == 0, completed.stderr
-
-    assert "(as requested)" not in completed.stderr
-    compared = gpuprof("compare", "few", "many")
-    assert compared.returncode == 0, compared.stderr
-    assert compared.stdout.startswith("Against few, many takes ")
+    if recorder == "none":
+        assert Path("order").read_text() == "p" * 4
+        assert names("few") == ["run-1", "run-2"]
+        assert "With recording," not in completed.stderr
+        said = " ".join(compared.stdout.split())
+        assert "Only the marked epochs are known: it was only timed" in said
 
 
 def test_a_run_that_fails_ends_the_repeats_and_what_was_recorded_stays():

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from recorded_runs import manifest, record, script, start
+from recorded_runs import WAITS, manifest, record, script, start
 
 from gpuprof import read_profile
 from gpuprof.base import nsight
@@ -65,13 +65,11 @@ def test_nsys_is_started_again_only_where_the_program_did_not_run(run):
 
 
 def test_nsys_without_a_report_is_told_with_its_own_words(run):
-    (run.folder / "recorder.log").write_text(
-        "Collecting\r10 %\rImportation failed.\nError {\n/tmp/x\n"
-    )
+    said = "Collecting\r10 %\rImportation failed.\nError {\n/tmp/x\n"
+    (run.folder / "recorder.log").write_text(said)
 
-    assert nsys.finish(run, Ended(0, 1.0, 5)).nothing_recorded == (
-        "nsys wrote no report: Importation failed."
-    )
+    recorded = nsys.finish(run, Ended(0, 1.0, 5))
+    assert recorded.nothing_recorded == "nsys wrote no report: Importation failed."
 
 
 def test_nsys_that_met_a_full_disk_raises_it(run):
@@ -208,18 +206,6 @@ def test_real_nsys_keeps_the_marks_as_ranges():
 
     assert ranges == 8
     assert Path("run/nsys.nsys-rep").exists()
-
-
-WAITS = """
-import sys, time
-try:
-    print("ready", flush=True)
-    time.sleep(60)
-except KeyboardInterrupt:
-    time.sleep(0.5)
-    print("cleaned up")
-    sys.exit(5)
-"""
 
 
 @pytest.mark.usefixtures("in_an_empty_folder")

@@ -197,12 +197,16 @@ def sizes(found):
     return copied
 
 
+def by_row(size, **changes):
+    """A graph of which a copy has some bytes, and more for each row of its batch."""
+    made = graph(size=size, **changes)
+    made["inputs"][1][5] = size
+    return made
+
+
 def test_sizes_follow_from_the_bytes_of_the_batches(tmp_path):
-    # 8 bytes and 12 for each row; a sends 16 and 40 for each row.
-    by_row = graph(size=[16, 40], batch=[8, 12])
-    by_row["inputs"][1][5] = [16, 40]
     window = batches(8 + 32 * 12, 8 + 32 * 12, 8 + 5 * 12)
-    found = recording(tmp_path, [by_row], window)
+    found = recording(tmp_path, [by_row([16, 40], batch=[8, 12])], window)
 
     assert sizes(found) == [(2, 16 + 32 * 40), (1, 16 + 5 * 40)]
     assert found["functions"][0]["executions"] == 3
@@ -219,26 +223,20 @@ def test_sizes_follow_from_the_bytes_of_the_batches(tmp_path):
     ],
 )
 def test_sizes_stay_unknown_where_a_batch_does_not_tell_them(tmp_path, element_bytes, changes):
-    by_row = graph(size=[16, 40], **{"batch": [8, 12]} | changes)
-    by_row["inputs"][1][5] = [16, 40]
-    found = recording(tmp_path, [by_row], batches(element_bytes))
+    sized = by_row([16, 40], **{"batch": [8, 12]} | changes)
 
-    assert sizes(found) == [(1, None)]
+    assert sizes(recording(tmp_path, [sized], batches(element_bytes))) == [(1, None)]
 
 
 def test_batches_of_very_many_lengths_have_unknown_sizes(tmp_path):
-    by_row = graph(size=[0, 4], batch=[0, 4])
-    by_row["inputs"][1][5] = [0, 4]
-    found = recording(tmp_path, [by_row], batches(*range(4, 44, 4)))
+    found = recording(tmp_path, [by_row([0, 4], batch=[0, 4])], batches(*range(4, 44, 4)))
 
     assert sizes(found) == [*((1, size) for size in range(4, 36, 4)), (2, None)]
 
 
 def test_an_operation_counts_in_executions_in_which_it_was_no_longer_traced(tmp_path):
-    by_row = graph(size=[0, 4], batch=[0, 4])
-    by_row["inputs"][1][5] = [0, 4]
     quiet = space(called(STEP, 100, 200, (11, 1), (12, 1)), ON_FIRST, executor(12, 1, 100))
-    found = recording(tmp_path, [by_row], batches(40), quiet)
+    found = recording(tmp_path, [by_row([0, 4], batch=[0, 4])], batches(40), quiet)
 
     rows = [(row["calls"], row["traced_calls"]) for row in found["operations"]]
     assert rows == [(1, 1), (1, 1), (1, None), (1, 1)]
@@ -269,30 +267,25 @@ def test_calls_within_loops_are_unknown_once_tracing_may_have_stopped(tmp_path):
     assert [r["traced_calls"] for r in often["operations"]] == [None, 909]
 
 
+# Of two functions that have the same label.
+SECOND = "__inference_step_33"
+TWO_TRACES = space(
+    [*called(STEP, 100, 200, (11, 1), (12, 1)), *called(SECOND, 300, 400, (13, 2), (14, 2))],
+    ON_FIRST + executor(13, 2, 300, received("a/_2", 2)),
+    ON_SECOND + executor(14, 2, 300, ("a:Exp", {}), sent()),
+)
+
+
 def test_traces_with_equal_names_are_told_apart_by_their_function(tmp_path):
-    second_name = "__inference_step_33"
-    window = space(
-        [
-            *called(STEP, 100, 200, (11, 1), (12, 1)),
-            *called(second_name, 300, 400, (13, 2), (14, 2)),
-        ],
-        ON_FIRST + executor(13, 2, 300, received("a/_2", 2)),
-        ON_SECOND + executor(14, 2, 300, ("a:Exp", {}), sent()),
-    )
-    digest = recording(tmp_path, [graph(), graph(64, functions=[second_name])], window)
+    digest = recording(tmp_path, [graph(), graph(64, functions=[SECOND])], TWO_TRACES)
 
     assert digest["functions"] == [{"function": "step", "executions": 2, "is_step": True}]
     assert digest["tensor_copies"] == [COPY, COPY | {"bytes_per_call": 64}]
 
 
-def test_graphs_that_cannot_be_told_apart_have_no_sizes(tmp_path):
-    digest = recording(tmp_path, [graph(), graph(64)], COMPLETE)
-
-    assert digest["tensor_copies"] == [COPY | {"bytes_per_call": None, "is_gradient": None}]
-
-
-def test_without_its_graph_a_function_has_the_copies_that_were_traced(tmp_path):
-    digest = recording(tmp_path, [], COMPLETE)
+@pytest.mark.parametrize("graphs", [[graph(), graph(64)], []], ids=["two-alike", "none"])
+def test_without_a_graph_of_its_own_a_function_has_traced_copies_of_no_size(tmp_path, graphs):
+    digest = recording(tmp_path, graphs, COMPLETE)
 
     assert digest["tensor_copies"] == [COPY | {"bytes_per_call": None, "is_gradient": None}]
     assert digest["notes"] == [
@@ -316,17 +309,8 @@ def test_a_function_that_another_called_counts_for_the_caller(tmp_path):
 
 
 def test_training_and_evaluation_of_one_name_are_told_apart(tmp_path):
-    second_name = "__inference_step_33"
-    window = space(
-        [
-            *called(STEP, 100, 200, (11, 1), (12, 1)),
-            *called(second_name, 300, 400, (13, 2), (14, 2)),
-        ],
-        ON_FIRST + executor(13, 2, 300, received("a/_2", 2)),
-        ON_SECOND + executor(14, 2, 300, ("a:Exp", {}), sent()),
-    )
-    graphs = [graph(), graph(functions=[second_name], is_training=False)]
-    digest = recording(tmp_path, graphs, window)
+    graphs = [graph(), graph(functions=[SECOND], is_training=False)]
+    digest = recording(tmp_path, graphs, TWO_TRACES)
 
     assert digest["functions"] == [
         {"function": "step", "executions": 1, "is_step": True},
