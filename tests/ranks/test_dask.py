@@ -3,14 +3,13 @@
 import importlib
 import os
 import signal
-import sys
 import threading
 
 import pytest
 from counted import outcome
 from counting import Counting
 
-from gpuprof.base.errors import GpuprofError, UsageError
+from gpuprof.base.errors import GpuprofError
 from gpuprof.ranks import dask
 
 pytestmark = [
@@ -128,16 +127,3 @@ def test_without_dask_the_message_says_what_to_install(job_of, monkeypatch):
 
     assert caught.value.message == "--scheduler needs Dask, which is not installed"
     assert caught.value.hint == "Install it: pip install 'distributed>=2024.1'"
-
-
-def test_limits_of_local_processes_are_not_those_of_a_cluster(job_of):
-    with pytest.raises(UsageError):
-        outcome(job_of(1), scheduler="tcp://127.0.0.1:1", workers=2)
-
-
-def test_local_work_imports_no_dask(job_of):
-    before = {name for name in sys.modules if name.partition(".")[0] in {"dask", "distributed"}}
-    outcome(job_of(1), workers=1)
-    after = {name for name in sys.modules if name.partition(".")[0] in {"dask", "distributed"}}
-
-    assert after == before

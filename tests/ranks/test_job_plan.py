@@ -56,21 +56,17 @@ def test_the_files_of_a_task_are_those_of_its_node():
         assert [f.place for f in task.files] == [p for p in task.node.places if p < 77]
 
 
-@pytest.mark.parametrize(
-    ("count", "expected"),
-    [
-        pytest.param(1, "0", id="a-single-file-is-not-merged"),
-        pytest.param(2, "(0 1)", id="two"),
-        pytest.param(4, "(0 1 2 3)", id="a-full-node"),
-        pytest.param(5, "((0 1 2 3) 4)", id="a-node-and-a-file"),
-        pytest.param(9, "((0 1 2 3) (4 5 6 7) 8)", id="two-nodes-and-a-file"),
-        pytest.param(
-            18,
-            "(((0 1 2 3) (4 5 6 7) (8 9 10 11) (12 13 14 15)) (16 17))",
-            id="two-levels",
-        ),
-    ],
-)
+SHAPES = {
+    "a-single-file-is-not-merged": (1, "0"),
+    "two": (2, "(0 1)"),
+    "a-full-node": (4, "(0 1 2 3)"),
+    "a-node-and-a-file": (5, "((0 1 2 3) 4)"),
+    "two-nodes-and-a-file": (9, "((0 1 2 3) (4 5 6 7) 8)"),
+    "two-levels": (18, "(((0 1 2 3) (4 5 6 7) (8 9 10 11) (12 13 14 15)) (16 17))"),
+}
+
+
+@pytest.mark.parametrize(("count", "expected"), SHAPES.values(), ids=SHAPES)
 def test_the_shape_of_the_tree_depends_on_the_number_of_files_alone(count, expected):
     for seed in range(5):
         tree = Tree(Counting(), root_of(count), count)
@@ -78,22 +74,6 @@ def test_the_shape_of_the_tree_depends_on_the_number_of_files_alone(count, expec
         for place in order:
             tree.add(Node(0, place), partial(place))
         assert shape(tree) == expected
-
-
-def test_what_cannot_be_read_is_left_out_of_its_node():
-    tree = Tree(Counting(), root_of(6), 6)
-    for place in range(6):
-        tree.add(Node(0, place), None if place in {1, 4, 5} else partial(place))
-
-    assert shape(tree) == "(0 2 3)"
-
-
-def test_where_nothing_can_be_read_there_is_no_result():
-    tree = Tree(Counting(), root_of(2), 2)
-    for place in range(2):
-        tree.add(Node(0, place), None)
-
-    assert tree.result is None
 
 
 def test_a_task_is_tried_in_a_group_then_alone_then_on_a_worker_of_its_own():

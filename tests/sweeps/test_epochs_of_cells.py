@@ -62,22 +62,16 @@ def _write(place, mode):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "expected"),
+    ("seconds", "skipped", "expected"),
     [
-        ([], (None, 0)),
-        ([2.0], (2.0, 0)),
-        ([3.0, 2.0], (2.5, 0)),
-        ([3.0, None], (None, 0)),
-        ([9.0, 2.0, 2.1, 2.0], (2.0, 1)),
+        ([], None, (None, 0)),
+        ([2.0], None, (2.0, 0)),
+        ([3.0, 2.0], None, (2.5, 0)),
+        ([3.0, None], None, (None, 0)),
+        ([9.0, 2.0, 2.1, 2.0], None, (2.0, 1)),
+        ([9.0, 2.0, 2.1, 2.0], 0, (2.05, 0)),
+        ([None, 2.0, 2.0], 1, (2.0, 1)),
     ],
 )
-def test_of_few_epochs_none_is_set_aside_and_unknown_stays_unknown(seconds, expected):
-    assert time_of_epochs(seconds, None) == expected
-
-
-def test_no_epoch_is_set_aside_where_none_is_to_be_skipped():
-    assert time_of_epochs([9.0, 2.0, 2.1, 2.0], 0) == (2.05, 0)
-
-
-def test_an_unknown_first_epoch_that_is_skipped_is_no_matter():
-    assert time_of_epochs([None, 2.0, 2.0], 1) == (2.0, 1)
+def test_of_few_epochs_none_is_set_aside_and_unknown_stays_unknown(seconds, skipped, expected):
+    assert time_of_epochs(seconds, skipped) == expected

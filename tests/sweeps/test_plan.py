@@ -10,85 +10,75 @@ AXES = {"placement": ("single", "dual"), "batch": ("64", "128")}
 COMMAND = ("train.py", "--placement", "{placement}", "--batch={batch}")
 
 
-@pytest.mark.parametrize(
-    ("changes", "message", "hint"),
-    [
-        pytest.param(
-            {"command": ()},
-            "the sweep has no command",
-            "Give one: gpuprof sweep --grid batch=64,128 -- train.py {batch}",
-            id="no-command",
-        ),
-        pytest.param(
-            {"axes": AXES | {"batch": ()}},
-            "the axis batch has no values",
-            "Separate values by commas: --grid batch=1,2",
-            id="empty-axis",
-        ),
-        pytest.param(
-            {"axes": AXES | {"batch": ("64", "")}},
-            "the axis batch has an empty value",
-            "Separate values by commas: --grid batch=1,2",
-            id="empty-value",
-        ),
-        pytest.param(
-            {"axes": AXES | {"batch": ("64", "64")}},
-            "the axis batch has the value 64 twice",
-            None,
-            id="twice",
-        ),
-        pytest.param(
-            {"command": ("train.py", "{placment}", "{batch}")},
-            "the grid has no axis 'placment', which the command uses in {placment}",
-            "Did you mean placement? Write {{ for a literal brace.",
-            id="unknown-placeholder",
-        ),
-        pytest.param(
-            {"command": ("train.py", "{placement}")},
-            "the command has no {batch}, so this axis would have no effect",
-            "Put {batch} into the command where the value belongs.",
-            id="unused-axis",
-        ),
-        pytest.param(
-            {"command": (*COMMAND, "{")},
-            "{: Single '{' encountered in format string",
-            "Write {{ and }} for literal braces.",
-            id="open-brace",
-        ),
-        pytest.param(
-            {"axes": AXES | {"speed_up": ("1",)}},
-            "'speed_up' cannot name an axis",
-            "Use letters, digits and _, but no column of the results.",
-            id="name-of-a-result",
-        ),
-        pytest.param(
-            {"baseline": {"devices": "1"}},
-            "the grid has no axis devices, which the baseline names",
-            "Choose from: placement, batch.",
-            id="baseline-axis",
-        ),
-        pytest.param(
-            {"baseline": {"placement": "singel"}},
-            "the grid has no placement=singel, which the baseline names",
-            "Did you mean single?",
-            id="baseline-value",
-        ),
-        pytest.param(
-            {"figures": {"loss": "loss .*"}},
-            "the pattern of loss, loss .*, must have one group, not 0",
-            r"Put the number into the group: accuracy=(\S+)",
-            id="pattern-without-group",
-        ),
-        pytest.param(
-            {"figures": {"loss": "loss ("}},
+REFUSED = {
+    "no-command": (
+        {"command": ()},
+        "the sweep has no command",
+        "Give one: gpuprof sweep --grid batch=64,128 -- train.py {batch}",
+    ),
+    "empty-axis": (
+        {"axes": AXES | {"batch": ()}},
+        "the axis batch has no values",
+        "Separate values by commas: --grid batch=1,2",
+    ),
+    "empty-value": (
+        {"axes": AXES | {"batch": ("64", "")}},
+        "the axis batch has an empty value",
+        "Separate values by commas: --grid batch=1,2",
+    ),
+    "twice": (
+        {"axes": AXES | {"batch": ("64", "64")}},
+        "the axis batch has the value 64 twice",
+        None,
+    ),
+    "unknown-placeholder": (
+        {"command": ("train.py", "{placment}", "{batch}")},
+        "the grid has no axis 'placment', which the command uses in {placment}",
+        "Did you mean placement? Write {{ for a literal brace.",
+    ),
+    "unused-axis": (
+        {"command": ("train.py", "{placement}")},
+        "the command has no {batch}, so this axis would have no effect",
+        "Put {batch} into the command where the value belongs.",
+    ),
+    "open-brace": (
+        {"command": (*COMMAND, "{")},
+        "{: Single '{' encountered in format string",
+        "Write {{ and }} for literal braces.",
+    ),
+    "name-of-a-result": (
+        {"axes": AXES | {"speed_up": ("1",)}},
+        "'speed_up' cannot name an axis",
+        "Use letters, digits and _, but no column of the results.",
+    ),
+    "baseline-axis": (
+        {"baseline": {"devices": "1"}},
+        "the grid has no axis devices, which the baseline names",
+        "Choose from: placement, batch.",
+    ),
+    "baseline-value": (
+        {"baseline": {"placement": "singel"}},
+        "the grid has no placement=singel, which the baseline names",
+        "Did you mean single?",
+    ),
+    "pattern-without-group": (
+        {"figures": {"loss": "loss .*"}},
+        "the pattern of loss, loss .*, must have one group, not 0",
+        r"Put the number into the group: accuracy=(\S+)",
+    ),
+    "broken-pattern": (
+        {"figures": {"loss": "loss ("}},
+        (
             "the pattern of loss, loss (, is not a regular expression: missing ), unterminated"
-            " subpattern at position 5",
-            None,
-            id="broken-pattern",
+            " subpattern at position 5"
         ),
-        pytest.param({"repeat": 0}, "repeat must be at least 1, not 0", None, id="no-repeats"),
-    ],
-)
+        None,
+    ),
+    "no-repeats": ({"repeat": 0}, "repeat must be at least 1, not 0", None),
+}
+
+
+@pytest.mark.parametrize(("changes", "message", "hint"), REFUSED.values(), ids=REFUSED)
 def test_what_does_not_fit_together_is_refused_before_anything_runs(changes, message, hint):
     with pytest.raises(UsageError) as caught:
         Plan(**{"command": COMMAND, "axes": AXES} | changes)

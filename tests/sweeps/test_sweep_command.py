@@ -13,7 +13,6 @@ import time
 
 import pytest
 from commands import ROOT, gpuprof
-from pyarrow import parquet
 
 PROGRAM = """
 import os, sys, time
@@ -86,15 +85,6 @@ def test_each_cell_becomes_a_row_with_its_seconds_and_its_speed_up(here):
     assert json.loads((here / "out" / "sweep.json").read_text())["seed"] == 5
     for name in ("break-even.svg", "scaling.svg"):
         assert (here / "out" / name).read_text().startswith("<?xml")
-
-
-def test_parquet_holds_the_same_rows_with_their_types(failing):
-    here, _ = failing
-    row, _ = parquet.read_table(here / "out" / "results.parquet").to_pylist()
-
-    assert (row["batch"], row["devices"], row["status"]) == (64, 1, "ok")
-    assert row["speed_up"] is None
-    assert str(rows(here)[0]["seconds"]) == str(row["seconds"])
 
 
 def test_a_failing_cell_is_a_row_with_its_reason_and_runs_only_once(failing):
