@@ -61,6 +61,15 @@ def printed_by(code, *words):
     return python("-c", code, *words).stdout
 
 
+def started(*arguments, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **environment):
+    """``gpuprof`` with arguments in a process of its own, while it runs."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "gpuprof", *map(str, arguments)],
+        cwd=cwd, env=os.environ | {"PYTHONPATH": str(ROOT)} | environment,
+        stdout=stdout, stderr=stderr, text=True,
+    )  # fmt: skip
+
+
 @cache
 def _server(program):
     """The process that commands are forked from; it ends with that of the tests."""

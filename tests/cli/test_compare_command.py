@@ -1,10 +1,8 @@
 import json
 import shutil
-import subprocess
-import sys
 
 import pytest
-from commands import CORPUS, DUAL, ROOT, SINGLE, gpuprof
+from commands import CORPUS, DUAL, SINGLE, gpuprof, started
 
 NVPROF = CORPUS / "nvprof-text"
 needs_corpus = pytest.mark.skipif(
@@ -177,12 +175,10 @@ def test_kernels_are_listed_as_csv():
 
 
 def test_a_condition_that_is_true_is_said_though_nobody_reads_the_comparison():
-    command = [sys.executable, "-m", "gpuprof", "compare", SINGLE, DUAL]
-    condition = ["--fail-if", "peer_transfer_calls > 0"]
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen([*command, *condition], cwd=ROOT, **streams) as compared:
+    condition = ("--fail-if", "peer_transfer_calls > 0")
+    with started("compare", SINGLE, DUAL, *condition) as compared:
         compared.stdout.close()
-        said = compared.stderr.read().decode()
+        said = compared.stderr.read()
 
     assert compared.returncode == 3
     assert said.startswith("Error: dual fails peer_transfer_calls > 0")

@@ -1,8 +1,5 @@
-import subprocess
-import sys
-
 import pytest
-from commands import ROOT, gpuprof
+from commands import ROOT, gpuprof, started
 
 NAMES = ["direct.gpuprof", "staged.gpuprof"]
 
@@ -59,11 +56,9 @@ def test_the_recordings_are_those_of_the_documentation(tmp_path):
 
 
 def test_a_reader_of_the_demo_may_leave_early(tmp_path):
-    command = [sys.executable, "-m", "gpuprof", "demo"]
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, cwd=tmp_path, **streams) as demo:
+    with started("demo", cwd=tmp_path) as demo:
         demo.stdout.readline()
         demo.stdout.close()
         said = demo.stderr.read()
 
-    assert (demo.returncode, said) == (0, b"")
+    assert (demo.returncode, said) == (0, "")

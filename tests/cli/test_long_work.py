@@ -7,14 +7,13 @@ import select
 import signal
 import sqlite3
 import struct
-import subprocess
 import sys
 import termios
 import time
 from contextlib import closing
 
 import pytest
-from commands import DUAL, ROOT, python
+from commands import DUAL, python, started
 
 from gpuprof.analyses import reports
 from gpuprof.cli import main, terminal
@@ -27,13 +26,7 @@ def interrupted(*arguments, columns=200):
     """Exit status and output of a command on a terminal, with Ctrl-C once it says that it works."""
     screen, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
-    process = subprocess.Popen(
-        [sys.executable, "-m", "gpuprof", *map(str, arguments)],
-        stdout=terminal,
-        stderr=terminal,
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "TERM": "xterm"},
-    )
+    process = started(*arguments, stdout=terminal, stderr=terminal, TERM="xterm")
     os.close(terminal)
     output, end, is_told = b"", time.monotonic() + _PATIENCE_S, False
     try:

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from commands import CORPUS, DUAL, EXAGGERATED, ROOT, SINGLE, gpuprof, python
+from commands import CORPUS, DUAL, EXAGGERATED, ROOT, SINGLE, gpuprof, python, started
 
 from gpuprof.cli import main
 
@@ -223,13 +223,7 @@ def test_a_name_that_is_no_utf_8_is_spelled_out_in_every_output(tmp_path):
 def test_ctrl_c_ends_with_its_status(tmp_path):
     fifo = tmp_path / "slow.txt"
     os.mkfifo(fifo)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "gpuprof", "report", str(fifo)],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = started("report", fifo)
     writer = os.open(fifo, os.O_WRONLY)  # Opens once the command reads.
     time.sleep(0.1)
     process.send_signal(signal.SIGINT)

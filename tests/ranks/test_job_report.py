@@ -12,7 +12,7 @@ import time
 from dataclasses import replace
 
 import pytest
-from commands import ROOT, gpuprof
+from commands import ROOT, gpuprof, python, started
 from counted import children
 from drawn_jobs import job as drawn_job
 
@@ -191,27 +191,18 @@ def test_a_rank_that_is_not_there_is_refused(ranks):
     )
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        pytest.param(
-            ["--chart", "timeline=a.png"],
-            "Error: table lanes_over_time is made for pictures",
-            id="chart",
-        ),
-        pytest.param(
-            ["--from", "1us"], "Error: --from needs all files in one process\n", id="part"
-        ),
-        pytest.param(
-            ["--table", "ping_pong"], "Error: table ping_pong shows single activities", id="table"
-        ),
-        pytest.param(
-            ["--scheduler", "tcp://127.0.0.1:1"],
-            "Error: --workers and --memory-limit are those of this machine's processes\n",
-            id="cluster",
-        ),
-    ],
-)
+REFUSED = {
+    "chart": (["--chart", "timeline=a.png"], "Error: table lanes_over_time is made for pictures"),
+    "part": (["--from", "1us"], "Error: --from needs all files in one process\n"),
+    "table": (["--table", "ping_pong"], "Error: table ping_pong shows single activities"),
+    "cluster": (
+        ["--scheduler", "tcp://127.0.0.1:1"],
+        "Error: --workers and --memory-limit are those of this machine's processes\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(("options", "message"), REFUSED.values(), ids=REFUSED)
 def test_what_workers_cannot_do_is_said_before_the_work(ranks, options, message):
     completed = gpuprof("report", ranks, "--workers", "2", *options)
 
@@ -235,13 +226,9 @@ def test_more_files_than_one_process_joins_are_read_by_workers(tmp_path):
 def test_a_list_from_standard_input_is_read_once(ranks):
     files = "\n".join(str(file) for file in sorted(ranks.iterdir()))
     for options in [], ["--workers", "2"]:
+        words = [sys.executable, "-m", "gpuprof", "report", "@-", "--table", "totals", *options]
         completed = subprocess.run(
-            [sys.executable, "-m", "gpuprof", "report", "@-", "--table", "totals", *options],
-            input=files,
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=False,
+            words, input=files, cwd=ROOT, capture_output=True, text=True, check=False
         )
         assert (completed.returncode, completed.stderr) == (0, "")
 
@@ -264,10 +251,7 @@ def test_one_file_loads_nothing_of_workers_and_nothing_loads_dask_unasked(ranks)
     )
 
     def loaded(*arguments):
-        command = [sys.executable, "-c", code, "report", *map(str, arguments)]
-        return subprocess.run(
-            command, cwd=ROOT, capture_output=True, text=True, check=True
-        ).stderr.strip()
+        return python("-c", code, "report", *arguments).stderr.strip()
 
     assert loaded(ranks / "rank0.gpuprof") == "[]"
     assert loaded(ranks, "--workers", "1") == "['gpuprof.ranks.engine']"
@@ -309,13 +293,7 @@ def test_ctrl_c_ends_workers_too(tmp_path):
     for rank in range(60):
         write(drawn_job([300] * 8, steps=200), tmp_path / f"rank{rank}.gpuprof")
     screen, terminal = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "gpuprof", "report", str(tmp_path)],
-        cwd=ROOT,
-        stdout=terminal,
-        stderr=terminal,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-    )
+    process = started("report", tmp_path, stdout=terminal, stderr=terminal)
     os.close(terminal)
     shown, end = b"", time.monotonic() + 60
     while b"left" not in shown and time.monotonic() < end:

@@ -3,14 +3,13 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 import types
 from importlib.util import find_spec
 
 import pytest
-from commands import ROOT, gpuprof
+from commands import ROOT, gpuprof, started
 from recorded_runs import record, script
 
 from gpuprof import read_profile
@@ -120,16 +119,11 @@ def test_a_table_of_eighty_columns_has_room_for_a_busy_gpu(capsys, monkeypatch):
 
 @needs_psutil
 def test_ctrl_c_ends_the_command_without_a_complaint():
-    child = subprocess.Popen(
-        [sys.executable, "-m", "gpuprof", "monitor", "--format", "json", "--interval", "100ms"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
+    child = started("monitor", "--format", "json", "--interval", "100ms")
     child.stdout.readline()
     child.send_signal(signal.SIGINT)
 
-    assert child.communicate(timeout=30)[1] == b""
+    assert child.communicate(timeout=30)[1] == ""
     assert child.returncode == 0
 
 

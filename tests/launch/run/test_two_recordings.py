@@ -1,33 +1,23 @@
 """Recordings that meet in one folder, and folders that go while they are recorded into."""
 
 import shutil
-import subprocess
-import sys
 import time
 
 import pytest
-from commands import ROOT, gpuprof
+from commands import gpuprof, started
 
 from gpuprof.base.errors import OutputError
 from gpuprof.base.manifest import UNFINISHED, is_run, read_manifest
 from gpuprof.launch.run.folder import check_folder, claimed, make_folder
 
 PROGRAM = "import pathlib, time\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\n"
-COMMAND = [sys.executable, "-m", "gpuprof", "record", "--recorder", "none", "-o", "run"]
 
 
 @pytest.fixture
 def recording(tmp_path):
     """A recording into the folder ``run`` that goes on until its program is let go."""
     (tmp_path / "train.py").write_text(PROGRAM)
-    process = subprocess.Popen(
-        [*COMMAND, "train.py"],
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = started("record", "--recorder", "none", "-o", "run", "train.py", cwd=tmp_path)
     while not (tmp_path / "run" / "program.log").exists():
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)
