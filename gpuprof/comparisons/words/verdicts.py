@@ -123,14 +123,20 @@ def unequal_work(baseline: str, case: Case, *, of_recordings: bool) -> str:
     ]
     per = "" if of_recordings else " per step"
     more = "more" if calls.work_growth >= 0 else "less"
-    longer = "longer" if calls.mean_growth >= 0 else "less"
     return (
         f"{case.label} does a different amount of work than {baseline}:"
         f" {short_names([calls.moved])[calls.moved]}"
         f" runs {counts[0]} times{per} instead of {counts[1]} over all devices. The kernels that"
         f" both have do {say_growth(calls.work_growth)} {more} work, and each call takes"
-        f" {say_growth(calls.mean_growth)} {longer} on average."
+        f" {_how_long(calls.mean_growth)} on average."
     )
+
+
+def _how_long(growth: float) -> str:
+    """How much longer or less long a call takes, or that it takes as long."""
+    if (share := say_growth(growth)) == say_growth(0):
+        return "as long"
+    return f"{share} {'longer' if growth >= 0 else 'less'}"
 
 
 def _other_kernels(baseline: str, cases: Sequence[Case], unit: str) -> list[str]:
@@ -201,12 +207,11 @@ def _without_idle_times(baseline: str, case: Case) -> str:
             f"{first}; {case.label} and {baseline} have too few kernels in common to"
             f" compare{calls}."
         )
-    growth = case.calls.mean_growth
-    longer = "longer" if growth >= 0 else "less"
+    how_long = _how_long(case.calls.mean_growth)
     return (
         f"{first}. What {'else ' * has_steps}compares is the time per call: the recorded calls of"
-        f" the kernels that both have take {say_growth(growth)} {longer} on average in"
-        f" {case.label} than in {baseline}."
+        f" the kernels that both have take {how_long} on average in {case.label}"
+        f" {'as' if how_long == 'as long' else 'than'} in {baseline}."
     )
 
 

@@ -59,6 +59,13 @@ def test_calls_that_hardly_differ_are_equal_work():
     assert row["work_percent"] == pytest.approx(-1, abs=0.3)
 
 
+def test_calls_that_take_as_long_are_not_said_to_take_less():
+    result, row = _compared(_cut(34, 100), _cut(30, 100))
+
+    assert row["call_percent"] == pytest.approx(0, abs=0.05)
+    assert "and each call takes as long on average" in result.verdict
+
+
 def test_too_few_calls_are_compared_by_their_means():
     result, row = _compared(_cut(4, 100), _cut(2, 110))
 
