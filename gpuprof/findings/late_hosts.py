@@ -13,13 +13,14 @@ from gpuprof.facts.copies import copy_rows
 from gpuprof.facts.host_clock import host_clock
 from gpuprof.facts.kernel_kinds import JAX, PYTORCH, TENSORFLOW, framework
 from gpuprof.facts.numbers import Numbers
+from gpuprof.facts.nvtx import RANGE_READS, ranges_of
 from gpuprof.facts.pause_causes import NEAR_NS, WORTH_READING, Pieces, pieces_of, pieces_on
 from gpuprof.facts.pauses import SHORT_WAIT_READS, pauses_of, short_waits
 from gpuprof.facts.python_functions import function_around, is_of_program
 from gpuprof.facts.timeline import SHORT_NS, timeline_of
 from gpuprof.findings.exposed_copies import migration_pauses
 from gpuprof.findings.scope import Finding, Scope, scopes
-from gpuprof.findings.set_up import SET_UP_READS, is_loading, set_up_of
+from gpuprof.findings.set_up import LOADS_INPUT, SET_UP_READS, is_loading, set_up_of
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import HOST
 from gpuprof.model.intervals import (
@@ -39,6 +40,7 @@ READS: Final = reads(
     PAUSES.reads,
     SET_UP_READS,
     SHORT_WAIT_READS,
+    RANGE_READS,
     host_calls="start_ns end_ns process_id thread_id name library",
     memcpys="start_ns end_ns bytes device_id src_device_id dst_device_id memcpy_kind"
     " src_memory_kind dst_memory_kind",
@@ -123,7 +125,7 @@ _LATE_IN: Final = {
         "give the loader more workers (num_workers, prefetch_factor), or less work: decode and"
         " augment ahead or on the device"
     ),
-    r"(?i)data_?load|next_batch|get_next|iterator|load_batch": (
+    LOADS_INPUT: (
         "load and prepare input ahead: DataLoader(num_workers=..., pin_memory=True),"
         " tf.data.prefetch"
     ),
@@ -136,6 +138,8 @@ _LATE_IN: Final = {
 }
 # Less of the pauses is not where they come from.
 _LEAST_PLACE: Final = 0.1
+# So many operations are named that run in pauses.
+_MOST_OPERATIONS: Final = 2
 
 # What records the calls of the host, and what it does between them, by the reader of a recording.
 _RECORD_CALLS: Final = {
@@ -372,12 +376,32 @@ def _idle(scope: Scope, pauses: Intervals) -> Finding:
     # Of steps a single long pause tells nothing.
     is_one = not scope.has_steps and len(pauses) > 1 and longest_ns >= _MOST * cost_ns
     once = f", {say_ns(longest_ns)} of it at once" if is_one else ""
+    operations = _operations(scope.profile.unrestricted, pauses)
+    named = " and ".join(f"{n} ({say_share(share)} of it)" for n, share in operations.items())
+    beside = f"{',' if once else ''} while the host runs {named}" if named else ""
     how = _RECORD_CALLS.get(scope.profile.origin.reader, _NSYS)
+    suggestion = next(filter(None, map(_advice, operations)), f"record these calls, too ({how})")
     return Finding(
-        "idle", scope, f"is idle{once}, and no calls of the host were recorded to tell why",
-        cost_ns, cost_ns, _CAUSES["idle"][1], f"record these calls, too ({how})", "gaps",
-        is_sure=False,
+        "idle", scope, f"is idle{once}{beside}, and no calls of the host were recorded to tell why",
+        cost_ns, cost_ns, _CAUSES["idle"][1], suggestion, "gaps", is_sure=False,
     )  # fmt: skip
+
+
+def _operations(profile: Profile, pauses: Intervals) -> dict[str, float]:
+    """The operations that the host ran in most of some pauses, with their shares of these."""
+    if not len(pauses):
+        return {}
+    operations = ranges_of(profile).of_kind(is_operation=True)
+    inside = covered_within(pauses, operations.start_ns, operations.end_ns)
+    sums = np.bincount(operations.label, inside, len(operations.labels))
+    shares: dict[str, float] = {}
+    for label in np.argsort(-sums, kind="stable")[:_MOST_OPERATIONS].tolist():
+        rows = np.flatnonzero(operations.label == label)
+        ran = union(operations.start_ns[rows], operations.end_ns[rows])
+        share = intersection(ran, pauses).length / pauses.length
+        if share >= _LEAST_PLACE:
+            shares[operations.labels[label][0]] = share
+    return shares
 
 
 def _waited(scope: Scope, pieces: Pieces, rows: Int64s, lengths: Int64s) -> tuple[str, str, str]:

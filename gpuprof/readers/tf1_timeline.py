@@ -3,14 +3,14 @@
 A lane per stream holds what ran on it, named after the TensorFlow operation. Two more lanes of
 each GPU show it again: ``stream:all`` the kernels, ``memcpy`` the copies. ``MEMCPYHtoD`` tells a
 copy's kind; a copy that an operation made has the operation's name, and only the memcpy lane
-tells it from a kernel.
+tells it from a kernel. A lane per task and device shows when the host ran its operations.
 Source: https://github.com/tensorflow/tensorflow, tensorflow/python/client/timeline.py.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -25,11 +25,15 @@ from gpuprof.readers.common import gunzip, json_events
 from gpuprof.readers.input_format import Reader
 
 _LANE: Final = re.compile(r"/device:GPU:(\d{1,4})/(memcpy|stream:(\d{1,18})) Compute$")
+_OPERATIONS: Final = re.compile(r"^/job:\S*(?:CPU|GPU):\d{1,4} Compute$")
 _MEMCPY: Final = re.compile(r"^MEMCPY(\w+)$")
 _MEMSET: Final = "MEMSET"
 # Half of what an int64 holds of nanoseconds, so that one can be taken from another.
 _TIMES_US: Final = range(-(1 << 62) // NS_PER_US, (1 << 62) // NS_PER_US)
 _MARK: Final = re.compile(rb'"args":\s*\{\s*"name":\s*"(?:Allocators"|/[^"]* (?:Compute|Tensors)")')
+
+
+_Timed: TypeAlias = tuple[re.Match[str], int, int, str, Scalar]
 
 
 class _Arguments(msgspec.Struct, gc=False):
@@ -39,6 +43,7 @@ class _Arguments(msgspec.Struct, gc=False):
 class _Event(msgspec.Struct, gc=False):
     ph: Scalar = None
     pid: Scalar = None
+    tid: Scalar = None
     name: Scalar = None
     ts: Scalar = None
     dur: Scalar = 0
@@ -58,7 +63,11 @@ def read(path: Path) -> Profile:
     """
     with json_events.within_limits(path):
         events = json_events.decode(path, gunzip.content(path), _Timeline).trace_events
-        activities = [*_activities(path, events)]
+        activities = [
+            (None if lane[3] is None else int(lane[3]), (start_us, duration_us, int(lane[1]), name))
+            for lane, start_us, duration_us, name, _ in _in_lanes(path, events, _LANE)
+        ]
+        operations = [*_in_lanes(path, events, _OPERATIONS)]
     # The lane of copies shows them again.
     copies = {activity for stream_id, activity in activities if stream_id is None}
     ran = [(stream_id, activity) for stream_id, activity in activities if stream_id is not None]
@@ -67,6 +76,7 @@ def read(path: Path) -> Profile:
         raise EmptyRecordingError(msg, "Record with trace_level=RunOptions.FULL_TRACE and CUPTI.")
     origin_us = min(start_us for _, (start_us, *_) in ran)
     tables: dict[str, list[dict[str, Any]]] = {"kernels": [], "memcpys": [], "memsets": []}
+    tables["nvtx_ranges"] = _ranges(operations, origin_us)
     for stream_id, activity in sorted(ran, key=lambda of: of[1][0]):
         start_us, duration_us, device_id, name = activity
         start_ns = (start_us - origin_us) * NS_PER_US
@@ -96,17 +106,31 @@ def read(path: Path) -> Profile:
     )
 
 
-def _activities(
-    path: Path, events: Sequence[_Event]
-) -> Iterator[tuple[int | None, tuple[int, int, int, str]]]:
-    """The stream of each event of a GPU, None in the lane of copies; start, duration, device, name.
+def _ranges(operations: Iterable[_Timed], origin_us: int) -> list[dict[str, Any]]:
+    """Operations on the host; those of one row of a lane never overlap, as if of a thread."""
+    threads: dict[tuple[str, Scalar], int] = {}
+    return [
+        {
+            "start_ns": (start_us - origin_us) * NS_PER_US,
+            "end_ns": (start_us - origin_us + duration_us) * NS_PER_US,
+            "text": name,
+            "domain": "",
+            "range_kind": schema.OPERATION,
+            "thread_id": threads.setdefault((lane[0], row), len(threads) + 1),
+        }
+        for lane, start_us, duration_us, name, row in sorted(operations, key=lambda of: of[1])
+    ]
+
+
+def _in_lanes(path: Path, events: Sequence[_Event], named: re.Pattern[str]) -> Iterator[_Timed]:
+    """The events in lanes of some names: the match of the lane, start, duration, name and row.
 
     Times are in us.
     """
     lanes = {
         _key(event.pid): match
         for event in events
-        if event.name == "process_name" and (match := _LANE.search(text(event.args.name) or ""))
+        if event.name == "process_name" and (match := named.search(text(event.args.name) or ""))
     }
     for event in events:
         match = lanes.get(_key(event.pid)) if event.ph == "X" else None
@@ -120,8 +144,7 @@ def _activities(
         if start_us not in _TIMES_US or start_us + duration_us not in _TIMES_US:
             msg = "a time is not within 292 years"
             raise OverflowError(msg)
-        stream_id = None if match[3] is None else int(match[3])
-        yield stream_id, (start_us, duration_us, int(match[1]), name)
+        yield match, start_us, duration_us, name, event.tid
 
 
 def _key(pid: Scalar) -> Scalar:
@@ -134,7 +157,7 @@ READER: Final = Reader(
     name="tf1-timeline",
     title="TensorFlow 1 timelines (timeline.json)",
     versions="TensorFlow 1.0 to 1.15",
-    gives=("kernels", "memcpys", "memsets"),
+    gives=("kernels", "memcpys", "memsets", "nvtx_ranges"),
     cannot=(
         "Operations stand for kernels. Bytes are not recorded, nor are the kinds, sources and "
         "targets of most copies."

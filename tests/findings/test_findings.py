@@ -236,6 +236,24 @@ def test_set_up_is_no_part_of_what_the_rest_pays_and_comes_last():
     assert costs == [("idle", 100 * US), ("setup", 990 * US)]
 
 
+def test_a_device_that_waits_for_input_does_not_set_up():
+    """The host waits for a batch in the pause that a recording without its calls starts with."""
+    kernels = [(0, 10), (1_000, 1_400), (1_500, 2_000)]
+    waits = {"text": "IteratorGetNext", "range_kind": "operation", "domain": ""}
+    profile = draw(
+        kernels=[(start * US, end * US) for start, end in kernels],
+        nvtx_ranges=[(5 * US, 900 * US, waits), (1_440 * US, 1_600 * US, waits | {"text": "Pad"})],
+    )
+
+    [row] = rows(profile)
+    assert (row["cause"], row["cost_ns"]) == ("idle", 1_090 * US)
+    assert (
+        "990 µs of it at once, while the host runs IteratorGetNext (81.7 % of it)"
+        in (row["finding"])
+    )
+    assert row["suggestion"].startswith("load and prepare input ahead")
+
+
 def test_a_recording_that_is_all_set_up_says_so_first():
     kernels = [(0, 10), (9_600, 9_700), (9_800, 10_000)]
     profile = draw(kernels=[(start * US, end * US) for start, end in kernels])

@@ -55,6 +55,16 @@ def test_each_activity_is_read_once_from_its_streams_lane(tmp_path):
         ("HtoD", 7_000, 10_000, None)
     ]
     assert rows(path, "memsets", "start_ns") == [(11_000,)]
+    assert rows(path, "nvtx_ranges", "text", "start_ns", "end_ns", "range_kind") == [
+        ("MatMul", -10_000, -8_000, "operation")
+    ]
+
+
+def test_operations_that_overlap_on_the_host_are_of_different_threads(tmp_path):
+    later = event(4, "Unique", 96, 9) | {"tid": 1}
+    path = written(tmp_path, later, event(4, "MatMul", 90, 9), event(1, "MatMul", 100, 5))
+
+    assert rows(path, "nvtx_ranges", "text", "thread_id") == [("MatMul", 1), ("Unique", 2)]
 
 
 def test_a_copy_that_an_operation_made_is_no_kernel(tmp_path):
