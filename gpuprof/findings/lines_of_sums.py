@@ -61,19 +61,17 @@ def costliest_kernels(profile: Profile) -> str:
 def summary_line(profile: Profile) -> str:
     """Say what the time of all GPU activities goes to, as far as the summary lists it.
 
-    Times are sums over devices: what runs at once counts for each. Empty where no total is known.
+    Times are sums over devices: what runs at once counts for each. Of a report of kernels alone it
+    says which are the costliest. Empty where no total is known.
     """
     groups = {row["activity_group"]: row for row in profile.once(totals).to_pylist()}
     times = {name: group["total_ns"] for name, group in groups.items()}
-    total_ns, unlisted, everything = times["gpu_activities"], "", groups["gpu_activities"]
-    if total_ns is None and everything["calls"] is None:
-        total_ns = everything["implied_ns"]
-        unlisted = "; what else there is, the excerpt does not tell"
-    elif total_ns is None:
-        total_ns = everything["listed_ns"]
-        unlisted = "; what some copies take beside that was not printed"
+    total_ns, unlisted = _listed(groups["gpu_activities"])
     if not total_ns:
-        return ""
+        if not (kernels_ns := times["kernels"]):
+            return ""
+        kernels = f"Kernels take {say_ns(kernels_ns)}, summed over devices"
+        return f"{kernels}{costliest_kernels(profile)}"
     for name, of, part in (
         ("compute", "kernels", "communication_kernels"),
         ("host_transfers", "transfers", "peer_transfers"),
@@ -101,6 +99,15 @@ def summary_line(profile: Profile) -> str:
     is_compute = shares.get("compute", 0) >= MOST and not calls
     kernels = costliest_kernels(profile) if is_compute else ""
     return f"{text}: {', '.join(parts)}{unlisted}{peers}{kernels}"
+
+
+def _listed(everything: dict[str, Any]) -> tuple[int | None, str]:
+    """The time of all GPU activities, as far as a summary tells it, and what is beside it."""
+    if everything["total_ns"] is not None:
+        return everything["total_ns"], ""
+    if everything["calls"] is None:
+        return everything["implied_ns"], "; what else there is, the excerpt does not tell"
+    return everything["listed_ns"], "; what some copies take beside that was not printed"
 
 
 def _without_peers(profile: Profile) -> str:

@@ -100,6 +100,18 @@ def test_copies_of_unknown_time_hide_nothing_of_the_others():
     )
 
 
+def test_of_kernels_alone_the_costliest_are_told():
+    kernels = [
+        row(name, 3, share * 1_000_000_000, share / 10, section="kernel")
+        for name, share in (("conv", 6), ("gemm", 4))
+    ]
+
+    assert summary_line(summary(*kernels)) == (
+        "Kernels take 10.0 s, summed over devices. Costliest kernels (of all kernel time):"
+        " conv 60.0 %, gemm 40.0 %"
+    )
+
+
 @pytest.mark.parametrize("rows", [[row("conv", 3, 0)], []], ids=["no time", "no rows"])
 def test_nothing_is_said_of_no_time(rows):
     assert summary_line(summary(*rows)) == ""
