@@ -337,13 +337,15 @@ def _after_the_last(changed: Changed, away: Int64s, into: Int64s) -> Changed:
 
 
 _BALANCE, _HIDE = "balance", "hide="
+# Other changes are then of what is left without waits: of transfers, and of kernels without faults.
+_FIRST: Final = (_BALANCE, "faults=0")
 _LINK: Final = re.compile(r"link(?:\[(.+)\])?=(.+)")
 # Changes that leave open what something takes: the range is from their slow to their fast times.
 OPEN: Final = ("link", "merge=", "faults=", "gpu=")
 
 
 def apply(profile: Profile, changes: Sequence[str], bound: int) -> Changed:
-    """Apply changes to the graph of a recording, one after the other, `balance` before others.
+    """Apply changes to the graph of a recording, one after the other; see `_FIRST`.
 
     Links are those of ``bound``: `USUAL`, `SLOW` or `FAST`.
 
@@ -352,8 +354,7 @@ def apply(profile: Profile, changes: Sequence[str], bound: int) -> Changed:
     """
     graph = graph_of(profile)
     changed = Changed(graph, graph.weights, bound)
-    # Others then change the transfers that are left of collectives.
-    for text in sorted(_hiding_at_once(changes), key=lambda text: text != _BALANCE):
+    for text in sorted(_hiding_at_once(changes), key=lambda text: text not in _FIRST):
         name, _, value = text.partition("=")
         if (link := _LINK.fullmatch(text)) is not None:
             changed = with_link(changed, link[1], link[2])
