@@ -160,12 +160,12 @@ def _is_of_memory(label: Label) -> bool:
     return label.kind == KERNEL and kind_of(label.text) in _OF_MEMORY
 
 
-def hide(_: Profile, changed: Changed, text: str) -> Changed:
+def hide(profile: Profile, changed: Changed, text: str) -> Changed:
     """Let copies of a kind or route overlap with other work.
 
     Copies to a device run ahead: they follow one another on their route, and the operations after
     them still wait for them. Other copies follow their stream, and nothing waits for them, but for
-    what they waited for.
+    what they waited for, and for those of the step before.
     """
     graph = changed.graph
     o, first = graph.operations, len(graph.calls)
@@ -181,7 +181,8 @@ def hide(_: Profile, changed: Changed, text: str) -> Changed:
     is_chained, is_late = is_early & chained, chosen & ~is_early
     changed = returning(changed, chosen, is_early)[0]
     changed = _bypassed(changed, chosen, *kinds.WAITS_OF_STREAMS)
-    changed, w = _after_other_streams(changed, is_late), changed.weights
+    changed = _one_step_behind(profile, _after_other_streams(changed, is_late), is_late)
+    w = changed.weights
     source, target = (changed.operation(slice(None), is_source=end) for end in (True, False))
     is_never = holds(is_chained, target) | (holds(chosen, source) & (target < 0))
     is_never |= holds(is_late, source) & (target >= 0) & (target < len(o))
@@ -281,6 +282,27 @@ def _after_other_streams(changed: Changed, chosen: Flags) -> Changed:
         for number in range(int((high - low).max(initial=0))):
             its = low + number < high
             changed = changed.adding(kind, source[low[its] + number], target[its])
+    return changed
+
+
+def _one_step_behind(profile: Profile, changed: Changed, copies: Flags) -> Changed:
+    """Edges from the last of some copies of each step to what followed that of the next step.
+
+    Buffers hold the copies of a step: a link that is busy for longer holds up the next one.
+    """
+    graph = changed.graph
+    o, step = graph.operations, steps_of(profile, graph, copies)
+    rows = np.flatnonzero(step != NOT_FOUND)
+    is_last = np.append((np.diff(step[rows]) != 0) | (np.diff(o.stream[rows]) != 0), True)
+    last = rows[is_last[: len(rows)]]
+    is_next = (np.diff(step[last]) == 1) & (np.diff(o.stream[last]) == 0)
+    before = np.full(len(o), NOT_FOUND)
+    before[last[1:][is_next]] = last[:-1][is_next]
+    for kind, passed, target in [*_following(changed, copies, *kinds.WAITS_OF_STREAMS)]:
+        from_ = before[passed]
+        is_some = from_ != NOT_FOUND
+        source = 2 * (len(graph.calls) + from_[is_some]) + 1
+        changed = changed.adding(kind, source, target[is_some])
     return changed
 
 

@@ -186,6 +186,24 @@ def test_copies_to_and_from_a_device_are_hidden_at_once(what):
     assert both(profile, *what) == (450_000, 30_000 + 300_000 + 20_000)
 
 
+@pytest.mark.parametrize(("copied_us", "step_us"), [(300, 300), (60, 100)])
+def test_copies_to_the_host_are_hidden_but_where_the_link_is_busy_for_longer(copied_us, step_us):
+    """A kernel of 100 µs and a copy of its results in each step, all launched at first."""
+    events, marks, at = [], [], 60
+    for number in range(8):
+        called, copied = 6 * number, ("DtoH", at + 100, at + 100 + copied_us)
+        events.append(("cudaLaunchKernel", called, called + 1, ("k", at, at + 100)))
+        events.append(("cudaMemcpyAsync", called + 2, called + 3, copied))
+        span = {"start_ns": called * US, "end_ns": (called + 4) * US, "text": f"step {number}"}
+        marks.append(SPAN | span)
+        at += 100 + copied_us
+    rows = predict(launched(*events, nvtx_ranges=marks), ["hide=DtoH"]).tables["prediction"]
+    row = next(row for row in rows.to_pylist() if row["phase"])
+
+    assert row["measured_ns"] == (100 + copied_us) * US
+    assert row["predicted_ns"] == pytest.approx(step_us * US, rel=0.03)
+
+
 @pytest.mark.parametrize(
     ("kind", "change"), [("HtoD", "drop=^HtoD"), ("HtoD", "hide=HtoD"), ("DtoH", "drop=^DtoH")]
 )
