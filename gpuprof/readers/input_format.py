@@ -96,6 +96,11 @@ _UNSUPPORTED: Final = (
         rb"(?i)\A\s*<!doctype html",
     ),
     (
+        "the output of several processes, each line with the number of its own",
+        "Separate them, such as: grep '^0: ' FILE > rank0.txt",
+        rb"\A(?: *[0-9]+: [^\n]*\n){2}",
+    ),
+    (
         "a tar archive",
         "Unpack it, and give the folder or a file in it.",
         rb"(?s)\A.{257}ustar",

@@ -1,13 +1,12 @@
 """The whole text of a file within limits, as the program wrote it.
 
-It is gunzipped, in UTF-8 where PowerShell wrote UTF-16, and without the times that Docker,
-Kubernetes and GitHub Actions put before each line.
+It is gunzipped, in UTF-8 where PowerShell wrote UTF-16, and without what other programs put before
+each line; see `line_marks`. A CSV table of a spreadsheet has commas, and points in its numbers.
 """
 
 import codecs
 import gzip
 import io
-import re
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,35 +15,30 @@ from typing import IO, Final, cast
 
 from gpuprof.base.errors import CorruptFileError, InputError
 from gpuprof.base.json_input import LARGEST_TRACE_BYTES
+from gpuprof.readers.common.line_marks import HEAD_BYTES, Rewrite, rewriting
 
 MAGIC: Final = b"\x1f\x8b"
 _UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 # Of a packed file nobody sees how much memory it takes: six times this at most (see `json_input`).
 LARGEST_UNPACKED_BYTES: Final = 1 << 30
-_STAMP: Final = re.compile(
-    rb"^(?:\xef\xbb\xbf)?[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}"
-    rb"(?:\.[0-9]+)?(?:Z|[+-][0-9]{2}:[0-9]{2}) ?",
-    re.MULTILINE,
-)
-_LONGEST_STAMP: Final = 64
 _CHUNK_BYTES: Final = 1 << 22
 _LESS: Final = "Record less of the program, such as a few steps."
 
 
-class _Unstamped:
-    """A log whose lines begin with their times, read without these."""
+class _Rewritten:
+    """A text that is read line by line with something else in place of its lines."""
 
-    def __init__(self, raw: IO[bytes]) -> None:
-        self._raw = raw
+    def __init__(self, raw: IO[bytes], rewrite: Rewrite) -> None:
+        self._raw, self._rewrite = raw, rewrite
 
     def read(self, size: int = -1) -> bytes:
-        """So many bytes of the log, and the rest of their last line."""
-        return _STAMP.sub(b"", self._raw.read(size) + self._raw.readline())
+        """So many bytes of the text, and the rest of their last line."""
+        return self._rewrite(self._raw.read(size) + self._raw.readline())
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """A file open for reading: gunzipped, in UTF-8, without the times before its lines.
+    """A file open for reading: gunzipped, in UTF-8, without what stands before all its lines.
 
     Raises:
         InputError: It cannot be opened or read.
@@ -53,14 +47,15 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
     """
     try:
         with path.open("rb") as raw:
-            head = raw.read(_LONGEST_STAMP)
+            head = raw.read(HEAD_BYTES)
             raw.seek(0)
             if head.startswith(MAGIC):
                 yield cast("IO[bytes]", gzip.GzipFile(fileobj=raw))
             elif head.startswith(_UTF_16):
                 yield cast("IO[bytes]", codecs.EncodedFile(raw, "utf-8", "utf-16"))
             else:
-                yield cast("IO[bytes]", _Unstamped(raw)) if _STAMP.match(head) else raw
+                rewrite = rewriting(head)
+                yield raw if rewrite is None else cast("IO[bytes]", _Rewritten(raw, rewrite))
     except UnicodeDecodeError as error:
         msg = f"{path}: starts like UTF-16 but is not valid UTF-16"
         raise CorruptFileError(msg, "Save it as UTF-8.") from error
@@ -79,7 +74,8 @@ def begin(head: bytes, most_bytes: int) -> bytes:
             return zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(head, most_bytes)
     if head.startswith(_UTF_16):
         return codecs.getincrementaldecoder("utf-16")(errors="replace").decode(head).encode()
-    return _STAMP.sub(b"", head) if _STAMP.match(head) else head
+    rewrite = rewriting(head[:HEAD_BYTES])
+    return head if rewrite is None else rewrite(head)
 
 
 def content(path: Path) -> bytes:

@@ -1,15 +1,17 @@
 """Texts are read whole within limits, so that no file of some kilobytes exhausts the memory."""
 
+import csv
 import gzip
 import json
 import random
+import re
 
 import pytest
 import test_kineto
 import test_nsys_stats
 from contract import SAMPLES
 
-from gpuprof.base.errors import CorruptFileError, GpuprofError, InputError
+from gpuprof.base.errors import CorruptFileError, GpuprofError, InputError, UnknownFormatError
 from gpuprof.readers import read_profile
 from gpuprof.readers.common import gunzip
 
@@ -46,7 +48,19 @@ def stamped(text):
     return "".join(f"2024-05-01T10:11:{n % 60:02}.1234567Z {line}" for n, line in enumerate(lines))
 
 
+def labelled(label):
+    """What a launcher makes of the output of a process: a label before each of its lines."""
+    return lambda text: "".join(label + line for line in text.splitlines(keepends=True)).encode()
+
+
 COLLECTED = {
+    "srun --label": labelled("0: "),
+    "srun --label of many": labelled(" 7: "),
+    "pdsh": labelled("node-1.cluster: "),
+    "mpirun --tag-output": labelled("[1,0]<stdout>:"),
+    "mpiexec -l": labelled("[0] "),
+    "ts": labelled("2024-05-01 10:11:12 "),
+    "logger": labelled("[2024-05-01 10:11:12,345] "),
     "powershell": lambda text: text.replace("\n", "\r\n").encode("utf-16"),
     "utf-16-big-endian": lambda text: ("\ufeff" + text).encode("utf-16-be"),
     "kubernetes": lambda text: stamped(text).encode(),
@@ -72,6 +86,49 @@ def test_a_log_is_read_as_the_program_wrote_it_whatever_collected_it(tmp_path, s
     assert {*collected.tables} == {*plain.tables}
     for table in plain.tables:
         assert collected.table(table).equals(plain.table(table))
+
+
+SUMMARY = """\
+==7== Profiling result:
+"Type","Time(%)","Time","Calls","Avg","Min","Max","Name"
+,%,ms,,us,us,us,
+"GPU activities",75.500000,1.510000,2,755.000000,700.500000,809.500000,"gemm(float*, int)"
+"GPU activities",24.500000,0.490000,1,490.000000,490.000000,490.000000,"[CUDA memcpy HtoD]"
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [SUMMARY, (SAMPLES / "nsys/2023.4.4/synthetic-two-gpus-trace.csv").read_text(encoding="utf-8")],
+    ids=["nvprof", "nsys"],
+)
+def test_a_table_that_a_spreadsheet_wrote_with_semicolons_is_read(tmp_path, text):
+    number = re.compile(r"-?[0-9]+\.[0-9]+")
+    original, path = tmp_path / "original.csv", tmp_path / "saved.csv"
+    original.write_text(text, encoding="utf-8")
+    with path.open("w", encoding="utf-8-sig", newline="") as file:
+        csv.writer(file, delimiter=";").writerows(
+            [cell.replace(".", ",") if number.fullmatch(cell) else cell for cell in row]
+            for row in csv.reader(text.splitlines())
+        )
+
+    plain, saved = read_profile(original), read_profile(path)
+    assert {*saved.tables} == {*plain.tables}
+    for table in plain.tables:
+        assert saved.table(table).equals(plain.table(table))
+
+
+def test_lines_of_several_processes_are_refused_with_a_way_to_separate_them(tmp_path):
+    path = tmp_path / "log.txt"
+    lines = (SAMPLES / "nsys/2023.4.4/synthetic-two-gpus-stats.txt").read_text().splitlines()
+    path.write_text("".join(f"{rank}: {line}\n" for line in lines for rank in (0, 1)))
+
+    with pytest.raises(UnknownFormatError) as error:
+        read_profile(path)
+    assert error.value.message == (
+        f"{path} is the output of several processes, each line with the number of its own"
+    )
+    assert error.value.hint == "Separate them, such as: grep '^0: ' FILE > rank0.txt"
 
 
 def test_a_file_that_only_begins_like_utf_16_is_refused_in_one_line(tmp_path):
