@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 from recordings import copy, kernel, summary, trace
 
+from gpuprof import compare
 from gpuprof.analyses import ANALYSES, reports
 from gpuprof.analyses.steps import steps
 from gpuprof.base.errors import CorruptFileError
@@ -284,3 +285,13 @@ def test_a_window_that_is_none_is_refused(run, tmp_path, windows):
 
     with pytest.raises(CorruptFileError, match=r"gpuprof.json in it is missing or broken"):
         gpuprof_file.read(broken)
+
+
+def test_steps_that_reach_beyond_the_part_are_compared_with_all_of_their_kernels(run):
+    recording = training()
+    first = run("--from", "0.5ms", "--to", "3.3ms", of=recording)
+    second = run("--from", "4.7ms", "--to", "8.3ms", of=recording)
+
+    kernels = compare({"first": [first], "second": [second]}).tables["kernels"].to_dict("list")
+    assert kernels["name"] == ["k0", "k1", "k2"]
+    assert kernels["baseline_calls"] == kernels["candidate_calls"] == [1, 1, 1]

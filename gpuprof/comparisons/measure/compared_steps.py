@@ -337,7 +337,8 @@ def restricted(phase: ComparedSteps) -> ComparedSteps:
     covered = union(np.concatenate(starts), np.concatenate(ends))
     windows = tuple(zip(covered.start.tolist(), covered.end.tolist(), strict=True))
     steps = max(map(len, starts))
-    return replace(phase, profile=phase.profile.restricted(Selection(windows)), steps=steps)
+    profile = phase.profile.unrestricted.restricted(Selection(windows))
+    return replace(phase, profile=profile, steps=steps)
 
 
 def phase_names(phases: Sequence[StepsByLabel]) -> list[str]:
