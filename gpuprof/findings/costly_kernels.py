@@ -354,6 +354,8 @@ def _of_kind(scope: Scope, kind: str, words: _Words) -> Iterator[Finding]:
         sums[shown(name)] += scope.per_step(of_name)
     named = _most(sums, cost_ns)
     parts = ", ".join(f"{name} {say_share(sums[name] / scope.step_ns)}" for name in named)
+    if sum(sums[name] for name in named) < _MOST * cost_ns:
+        parts = f"{counted(len(sums), 'name', 'names')}; most {parts}"
     cause, phrase, divisor, means, suggestions = words
     yield Finding(
         cause,

@@ -197,6 +197,19 @@ def test_no_tensor_cores_are_asked_of_a_device_without(devices):
     assert [*of_scope(scope_of(draw(kernels=kernels, devices=devices), STEPS))] == []
 
 
+def test_of_many_kernels_without_tensor_cores_their_number_is_said_beside_the_costliest():
+    sizes = ("128x64", "128x32", "64x64", "32x128", "64x32")
+    events = [
+        (10 * n, 10 * n + 10, {"name": f"volta_sgemm_{size}_nn"}) for n, size in enumerate(sizes)
+    ]
+    profile = draw(kernels=in_each_step(*events, (50, 100)), devices=[V100])
+
+    [one] = of_scope(scope_of(profile, STEPS))
+
+    assert "(5 names; most volta_sgemm_128x32_nn 10.0 %, " in one.phrase
+    assert (one.cause, one.cost_ns) == ("no_tensor_cores", 50)
+
+
 LOCAL = {"memcpy_kind": "DtoD", "bytes": 1 << 20}
 
 
