@@ -37,6 +37,8 @@ _MOST_NUMBERED: Final = 10
 START_END: Final = "start_end"
 _TIMED: Final = ("start_ns", "end_ns", "process_id", "thread_id")
 
+# Names of calls, ranges and operations that wait for input.
+LOADS_INPUT: Final = re.compile(r"(?i)data_?load|next_batch|get_next|iterator|load_batch")
 RANGE_READS: Final = reads(
     LAUNCH_READS,
     nvtx_ranges="start_ns end_ns text domain range_kind process_id thread_id",

@@ -17,6 +17,7 @@ from gpuprof.facts.host_clock import host_clock
 from gpuprof.facts.launches import ALL_THREADS, LAUNCH_READS, launches
 from gpuprof.facts.numbers import NOT_FOUND, UNNAMED, Numbers, groups, pieces, read_columns, rows_by
 from gpuprof.facts.nvtx import (
+    LOADS_INPUT,
     NO_RANGE,
     OF_ONE_CALL,
     RANGE_READS,
@@ -211,21 +212,25 @@ def _layers(
     )
     if not profile.has("nvtx_ranges"):
         return [mpi, cuda, ucx, os_calls]
-    # NCCL's calls, the operations that the program called, the nearest names that people gave.
+    # NCCL's calls, what loads input by way of operations, the operations that the program called,
+    # the nearest names that people gave.
     nvtx, clock = ranges_of(profile), host_clock(profile)
     start, end = (clock.on_devices(ns, nvtx.process) for ns in (nvtx.start_ns, nvtx.end_ns))
     near = replace(nvtx, start_ns=start, end_ns=end).take(meeting(Intervals(start, end), hull))
-    nccl, operations, ranges = {}, {}, {}
+    nccl, loaders, operations, ranges = {}, {}, {}, {}
     details = [text.removesuffix(", *") for text in patterns([t for t, _, _ in nvtx.labels])]
     for number, ((text, domain, kind), detail) in enumerate(zip(nvtx.labels, details, strict=True)):
         if domain == "NCCL":
             nccl[number] = labels.of("nccl_call", detail)
         elif kind == OPERATION or OF_ONE_CALL.search(text):
             operations[number] = labels.of("operation", detail)
+        elif LOADS_INPUT.search(text):
+            loaders[number] = labels.of("range", detail)
         elif not STEP_MARK.fullmatch(text):
             ranges[number] = labels.of("range", detail)
     return [
         *(mpi, _labelled_ranges(near, nccl, is_outermost=True), cuda, ucx, os_calls),
+        _labelled_ranges(near, loaders, is_outermost=True),
         _labelled_ranges(near, operations, is_outermost=True),
         _labelled_ranges(near, ranges, is_outermost=False),
     ]

@@ -13,14 +13,14 @@ from gpuprof.facts.copies import copy_rows
 from gpuprof.facts.host_clock import host_clock
 from gpuprof.facts.kernel_kinds import JAX, PYTORCH, TENSORFLOW, framework
 from gpuprof.facts.numbers import Numbers
-from gpuprof.facts.nvtx import RANGE_READS, ranges_of
+from gpuprof.facts.nvtx import LOADS_INPUT, RANGE_READS, ranges_of
 from gpuprof.facts.pause_causes import NEAR_NS, WORTH_READING, Pieces, pieces_of, pieces_on
 from gpuprof.facts.pauses import SHORT_WAIT_READS, pauses_of, short_waits
 from gpuprof.facts.python_functions import function_around, is_of_program
 from gpuprof.facts.timeline import SHORT_NS, timeline_of
 from gpuprof.findings.exposed_copies import migration_pauses
 from gpuprof.findings.scope import Finding, Scope, scopes
-from gpuprof.findings.set_up import LOADS_INPUT, SET_UP_READS, is_loading, set_up_of
+from gpuprof.findings.set_up import SET_UP_READS, is_loading, set_up_of
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import HOST
 from gpuprof.model.intervals import (
@@ -125,7 +125,7 @@ _LATE_IN: Final = {
         "give the loader more workers (num_workers, prefetch_factor), or less work: decode and"
         " augment ahead or on the device"
     ),
-    LOADS_INPUT: (
+    LOADS_INPUT.pattern: (
         "load and prepare input ahead: DataLoader(num_workers=..., pin_memory=True),"
         " tf.data.prefetch"
     ),

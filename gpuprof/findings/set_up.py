@@ -17,7 +17,7 @@ from gpuprof.facts.copies import Route, copy_rows, end_name
 from gpuprof.facts.host_clock import host_clock
 from gpuprof.facts.launches import launches
 from gpuprof.facts.numbers import NOT_FOUND
-from gpuprof.facts.nvtx import RANGE_READS, ranges_of
+from gpuprof.facts.nvtx import LOADS_INPUT, RANGE_READS, ranges_of
 from gpuprof.facts.pause_causes import pieces_of, pieces_on
 from gpuprof.facts.pauses import pauses_of
 from gpuprof.facts.phases import PHASE_READS, phases
@@ -40,9 +40,6 @@ from gpuprof.model.intervals import (
 from gpuprof.model.profile import Profile, once_per_profile, once_per_recording
 
 SET_UP_READS: Final = reads(PHASE_READS, PAUSES.reads, PARTS_READS, RANGE_READS)
-
-# Names of calls, ranges and operations that wait for input.
-LOADS_INPUT: Final = r"(?i)data_?load|next_batch|get_next|iterator|load_batch"
 
 # Calls of CUDA that programs make once: memory, contexts, modules, streams and access to peers.
 _ONCE: Final = re.compile(
@@ -293,7 +290,7 @@ def _is_for_input(recorded: Profile, pauses: Intervals) -> npt.NDArray[np.bool_]
     if recorded.has("api_calls"):
         return np.zeros(len(pauses), bool)
     operations = ranges_of(recorded).of_kind(is_operation=True)
-    is_meant = [re.search(LOADS_INPUT, text) is not None for text, _, _ in operations.labels]
+    is_meant = [LOADS_INPUT.search(text) is not None for text, _, _ in operations.labels]
     loading = operations.labelled(is_meant)
     loading_ns = covered_within(union(loading.start_ns, loading.end_ns), pauses.start, pauses.end)
     return loading_ns >= _ENOUGH * (pauses.end - pauses.start)

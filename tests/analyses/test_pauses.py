@@ -123,6 +123,16 @@ LAUNCH = ("launch", "cudaLaunchKernel")
             id="outermost-operation-and-innermost-range",
         ),
         pytest.param(
+            {
+                "nvtx_ranges": [
+                    within(90, 180, "enumerate(DataLoader)#__next__", range_kind="annotation"),
+                    within(110, 170, "aten::stack", range_kind="operation"),
+                ],
+            },
+            {("range", "enumerate(DataLoader)#__next__"): 80, ("host_late", None): 16},
+            id="operations-within-a-loader-are-its-own",
+        ),
+        pytest.param(
             {"nvtx_ranges": [within(90, 300, "aten::add, seq = 4, op_id = 9")]},
             {("operation", "aten::add"): 96},
             id="operation-of-emit-nvtx",
