@@ -8,6 +8,7 @@ import sys
 import tempfile
 
 import nsys_export
+import numpy as np
 import pyarrow as pa
 import pytest
 from commands import ROOT, gpuprof
@@ -15,7 +16,7 @@ from commands import ROOT, gpuprof
 from gpuprof.base.errors import InputError, UsageError
 from gpuprof.model import schema, spilling
 from gpuprof.model.profile import Profile
-from gpuprof.model.spilling import BUDGET, KeptColumns, Spilled
+from gpuprof.model.spilling import BUDGET, KeptColumns, Packed, Spilled
 from gpuprof.model.table import Part, Table
 from tests.test_profile import ORIGIN
 
@@ -195,6 +196,42 @@ def test_columns_take_room_until_they_are_let_go(folder, monkeypatch):
 
     # Eight kilobytes each: there is room for the second no more, for the third again.
     assert files_after == {"a": 0, "b": 1, "c": 0}
+
+
+@pytest.mark.parametrize(
+    ("column", "expected", "size_bytes"),
+    [
+        pytest.param(
+            Packed(
+                [np.array([0, 5], np.int32), np.array([7], np.int32)],
+                [np.array([100]), np.array([1_000])],
+            ),
+            [100, 105, 1_007],
+            3 * 8,
+            id="distances",
+        ),
+        pytest.param(
+            Packed([np.array([1, 0], np.int8)], [np.array([1 << 40, 2])]),
+            [2, 1 << 40],
+            2 * 8,
+            id="places",
+        ),
+        pytest.param(
+            Packed([np.array([1], np.int8), np.array([2], np.int16)]), [1, 2], 2 * 2, id="widths"
+        ),
+        pytest.param(
+            Packed([np.array([1, -128], np.int8), np.array([-128], np.int16)], has_nulls=True),
+            [1, None, -128],
+            2 + 2,
+            id="nulls",
+        ),
+    ],
+)
+def test_a_small_column_has_the_same_values_whenever_it_is_asked(column, expected, size_bytes):
+    for _ in range(2):
+        assert [value for piece in column.slices(10) for value in piece.listed] == expected
+        assert column.get_total_buffer_size() == size_bytes
+    assert [value for piece in column.slices(2) for value in piece.listed] == expected
 
 
 def test_columns_that_were_let_go_are_read_anew():

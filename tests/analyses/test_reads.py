@@ -119,6 +119,26 @@ def test_a_report_reads_each_table_of_a_file_in_one_pass(training, names, monkey
     assert any(table is not None and table.num_rows for table in tables.values())
 
 
+def test_kernels_of_a_small_export_are_decoded_in_one_pass(tmp_path, monkeypatch):
+    """Also where SQLite would take longer to see whether all of them have times."""
+    kernels = [nsys_export.kernel(at, at + 7, 1) for at in range(10, 50_010, 10)]
+    tables = {STRINGS: [{"id": 1, "value": "gemm"}], KERNEL: kernels}
+    path = nsys_export.write(tmp_path / "small.sqlite", tables)
+    passes = []
+    read = SqliteFile.read
+
+    def noted(file, table, kinds):
+        passes.append(table)
+        return read(file, table, kinds)
+
+    monkeypatch.setattr(SqliteFile, "read", noted)
+
+    (row,) = report(read_profile(path), ["kernel_summary"]).tables["kernel_summary"].to_pylist()
+
+    assert (row["calls"], row["total_ns"]) == (5_000, 35_000)
+    assert passes.count(KERNEL) == 1
+
+
 def test_answers_are_the_same_in_any_order(training):
     forth, back = read_profile(training), read_profile(training)
     analyses = [analysis for analysis in all_analyses() if not analysis.missing(forth)]

@@ -778,6 +778,16 @@ def test_a_name_that_is_not_utf_8_is_a_name_still(tmp_path):
     assert names == [r"k\xC3\xA9rn\xFC ~\x5C\x0A"]
 
 
+def test_a_gpu_whose_name_is_not_utf_8_has_a_name_still(tmp_path):
+    gpu = {"id": 0, "name": "A100", "busLocation": ""}
+    path = write(tmp_path / "x.sqlite", {KERNEL: [kernel(0, 9)], "TARGET_INFO_GPU": [gpu]})
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("UPDATE TARGET_INFO_GPU SET name = CAST(X'41313030FC' AS TEXT)")
+        database.commit()
+
+    assert read_profile(path).table("devices").column("name").to_pylist() == [r"A100\xFC"]
+
+
 @pytest.mark.parametrize(
     "wal", ["no -wal", "an empty -wal", "an empty -wal of no use", "a -wal with a row in it"]
 )
