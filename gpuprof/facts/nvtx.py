@@ -165,6 +165,7 @@ def _numbered(
         yield start, end, narrowed(process), narrowed(lane), label
     if not profile.loaded("nvtx_ranges").holds("inputs"):  # else they are read once more
         profile.let_go("nvtx_ranges")
+        profile.give_back()
 
 
 def _by_start(start: Int64s, end: Int64s) -> Int64s | None:

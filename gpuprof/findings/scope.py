@@ -218,29 +218,9 @@ def launched_in(scope: Scope, place: Int64s, cost_ns: Int64s) -> tuple[str, str]
 def scopes(profile: Profile) -> tuple[Scope, ...]:
     """The devices with the steps of each of their phases; a device without steps as a whole."""
     recorded = profile.unrestricted
-    # Of others it is computed for who asks: mostly no pause is looked into.
     if recorded.is_large and recorded.has("kernels", "memcpys", "api_calls"):
-        # What all findings ask for, on two threads, each with about half of the work.
-        ranges = (ranges_of,) if recorded.has("nvtx_ranges") else ()
-        ahead = (timelines, part_times, transfer_times, avoidable, *ranges, transfers)
         with suppress(Exception):  # what fails is left to who asks for it
-            if profile is recorded:
-                hold_kernels(recorded)
-            recorded.compute_ahead(ahead, is_first=True)
-            launches(profile)  # of a part, before those of the whole let go of what tells them
-            launches(recorded)
-            # These are the last to ask for the ids of millions of calls.
-            first_calls(recorded)
-            recorded.once(transfers)
-            recorded.let_go("api_calls", "correlation_id")
-            # What asks for more of them than when they began.
-            recorded.once(activity_sums)
-            calls_in_pauses(recorded)
-            recorded.let_go("api_calls", "end_ns", "process_id", "thread_id")
-            pieces_of(recorded)
-            recorded.forget(calls_in_pauses)
-            recorded.once(part_times)  # the last to ask for the processes of kernels
-            recorded.let_go("kernels", "process_id")
+            _compute_all(profile)
     all_scopes: list[Scope] = []
     for device in working_devices(profile):
         of_device = [phase for phase in phases(profile) if device.number in phase.devices]
@@ -251,6 +231,36 @@ def scopes(profile: Profile) -> tuple[Scope, ...]:
         if not in_part or kernels_ns < _ENOUGH * device.kernels_ns:
             all_scopes.append(span_of(profile, device))
     return tuple(all_scopes)
+
+
+def _compute_all(profile: Profile) -> None:
+    """Compute what all findings ask for, on two threads, each with about half of the work.
+
+    Of others it is computed for who asks: mostly no pause is looked into.
+    """
+    recorded = profile.unrestricted
+    ranges = (ranges_of,) if recorded.has("nvtx_ranges") else ()
+    ahead = (timelines, part_times, transfer_times, avoidable, *ranges, transfers)
+    if profile is recorded:
+        hold_kernels(recorded)
+    recorded.compute_ahead(ahead, is_first=True)
+    launches(profile)  # of a part, before those of the whole let go of what tells them
+    launches(recorded)
+    # These are the last to ask for the ids of millions of calls.
+    first_calls(recorded)
+    recorded.once(transfers)
+    recorded.let_go("api_calls", "correlation_id")
+    recorded.give_back()
+    # What asks for more of them than when they began.
+    recorded.once(activity_sums)
+    calls_in_pauses(recorded)
+    recorded.let_go("api_calls", "end_ns", "process_id", "thread_id")
+    recorded.give_back()
+    pieces_of(recorded)
+    recorded.forget(calls_in_pauses)
+    recorded.once(part_times)  # the last to ask for the processes of kernels
+    recorded.let_go("kernels", "process_id")
+    recorded.give_back()
 
 
 @once_per_profile

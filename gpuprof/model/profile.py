@@ -269,15 +269,17 @@ class Profile:
         startup.give_back_freed_memory()
 
     def let_go(self, table: str, *names: str) -> None:
-        """Let go of columns of a large recording that hardly anything asks for from now on.
+        """Let go of columns of a large table that hardly anything asks for from now on, or of all.
 
-        Args:
-            table: Their table.
-            names: The columns; none for all.
+        What comes next takes their place, as memory that is new to a process is cleared first.
         """
         if self.is_large:
             of = self.loaded(table)
             of.release({*of.schema.columns, "name_id"}.difference(names) if names else ())
+
+    def give_back(self) -> None:
+        """Give back to the system what was let go, where what comes next takes less."""
+        if self.is_large:
             startup.give_back_freed_memory()
 
     def query(self, sql: str) -> pa.Table:
