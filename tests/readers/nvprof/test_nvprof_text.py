@@ -92,6 +92,7 @@ def test_row_gives_all_its_numbers_in_base_units(tmp_path):
         ),
         pytest.param(f"{KERNEL}{COPY}{CALL}", id="rows-alone"),
         pytest.param(re.sub(" +", " ", f"{KERNEL}{COPY}{CALL}"), id="rows-with-single-blanks"),
+        pytest.param(f"{RESULT}{TYPED}{KERNEL}{COPY}{CALL}", id="labels-cut-away"),
         pytest.param(
             "epoch 1: 45% 3.2s\r 50%|█████     | 5/10 == x" + LOG + "ran 29.9 seconds, 7.1% 3s 2\n",
             id="program-output-around-and-on-one-line",
