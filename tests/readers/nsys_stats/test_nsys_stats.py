@@ -380,6 +380,15 @@ def test_table_of_more_rows_than_are_decoded_at_once_is_read_whole(tmp_path, pri
     assert _rows(profile, "name", "total_ns") == [(row["Name"], 6000) for row in kernels]
 
 
+def test_a_ragged_row_behind_many_rows_of_csv_says_where(tmp_path):
+    head, row, last = CSV.splitlines()
+    lines = [head, *[row] * 12_000, "40.0,4000,1", last]
+
+    error = _refused(tmp_path, "\n".join(lines))
+
+    assert "line 12002: expected 6 cells as in the heading, found 3" in error.message
+
+
 @pytest.mark.parametrize(
     ("whole", "broken", "reason"),
     [
