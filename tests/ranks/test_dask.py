@@ -9,7 +9,7 @@ import pytest
 from counted import outcome
 from counting import Counting
 
-from gpuprof.base.errors import GpuprofError
+from gpuprof.base.errors import GpuprofError, UsageError
 from gpuprof.ranks import dask
 
 pytestmark = [
@@ -127,3 +127,8 @@ def test_without_dask_the_message_says_what_to_install(job_of, monkeypatch):
 
     assert caught.value.message == "--scheduler needs Dask, which is not installed"
     assert caught.value.hint == "Install it: pip install 'distributed>=2024.1'"
+
+
+def test_limits_of_local_processes_are_not_those_of_a_cluster(job_of):
+    with pytest.raises(UsageError):
+        outcome(job_of(1), scheduler="tcp://127.0.0.1:1", workers=2)

@@ -96,3 +96,12 @@ open(sys.argv[2], "w").close()
 
     waits = "A run of an interrupted sweep is still active; waiting until it ends ..."
     assert said == [(waits, False)]
+
+
+def test_a_second_sweep_in_a_folder_is_refused(tmp_path):
+    with (
+        working_in(tmp_path, print),
+        pytest.raises(OutputError, match="another sweep is running in"),
+        working_in(tmp_path, print),
+    ):
+        pass
