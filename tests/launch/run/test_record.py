@@ -10,16 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from recorded_runs import (
-    ENVIRONMENT,
-    WAITS,
-    gpuprof,
-    manifest,
-    record,
-    script,
-    start,
-    words,
-)
+from recorded_runs import ENVIRONMENT, WAITS, gpuprof, manifest, record, script, start, words
 
 from gpuprof import read_profile
 from gpuprof.base.errors import EmptyRecordingError
