@@ -154,19 +154,6 @@ def test_without_the_word_the_one_number_in_which_names_differ_is_the_rank(names
     assert ranks_of_names(["n1_rank0", "n1_rank1", "n2_rank0", "n2_rank1"]) == [None] * 4
 
 
-@pytest.mark.parametrize(
-    ("names", "ranks"),
-    [
-        pytest.param(["2024-run.2.rep", "2024-run.10.rep"], [2, 10], id="one-number-differs"),
-        pytest.param(["node0-0.rep", "node1-1.rep"], [None, None], id="two-numbers-differ"),
-        pytest.param(["a0.rep", "b1.rep"], [None, None], id="other-names"),
-        pytest.param(["a1.rep", "a01.rep"], [None, None], id="one-number-twice"),
-    ],
-)
-def test_without_the_word_the_one_number_in_which_names_differ_is_the_rank(names, ranks):
-    assert ranks_of_names(names) == ranks
-
-
 def test_waiting_for_a_rank_without_a_file_is_not_called_moving_data():
     files = slowing_files()
     without = [*files[:2], *files[3:]]
