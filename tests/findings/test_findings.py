@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from collective_jobs import REDUCE, Job
-from drawing import draw
+from drawing import draw, stepped
 from drawn_steps import DTOH, HTOD, PEER, US, kernel, steps
 from drawn_steps import REDUCE as NCCL
 from ranks.joint import job_report, of_rank
@@ -17,6 +17,7 @@ from gpuprof.findings.findings import findings
 from gpuprof.findings.scope import Scope, scopes
 from gpuprof.model import profile
 from gpuprof.model.intervals import union
+from gpuprof.model.table import Selection
 
 HALF = {"path": "staged", "src_device_id": 0, "dst_device_id": 1, "correlation_id": 900}
 
@@ -438,6 +439,13 @@ def test_a_device_whose_phases_hold_its_work_is_not_looked_at_as_a_whole():
 
     assert [scope.has_steps for scope in scopes(draw(kernels=kernels))] == [True]
     assert [scope.has_steps for scope in scopes(draw(kernels=[*kernels, more]))] == [True, False]
+
+
+@pytest.mark.parametrize(("window", "has_steps"), [((100, 400), True), ((120, 180), False)])
+def test_a_part_that_holds_no_whole_step_is_looked_at_as_a_whole(window, has_steps):
+    part = stepped(*[100] * 6, idle_ns=50).restricted(Selection((window,)))
+
+    assert [scope.has_steps for scope in scopes(part)] == [has_steps]
 
 
 @pytest.mark.parametrize(
