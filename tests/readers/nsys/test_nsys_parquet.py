@@ -72,6 +72,15 @@ def test_a_value_of_another_type_is_named_with_its_place(kernels, suffix, column
     assert refusal(folder) == expected
 
 
+def test_of_many_rows_the_first_that_is_no_number_is_named(kernels, suffix):
+    folder, table = kernels
+    devices = pa.array(["0", "1", "0", "soon", "late", "0"])
+    many = pa.concat_tables([table] * 3).set_column(DEVICE_ID, "deviceId", devices)
+    stored(folder / f"{KERNEL}{suffix}", many)
+
+    assert refusal(folder).endswith("column deviceId holds 'soon' (string) in row 4")
+
+
 @pytest.mark.parametrize("kind", [pa.string(), pa.float64(), pa.decimal128(38, 2), pa.int64()])
 def test_numbers_that_another_program_wrote_as_another_type_are_read(kernels, suffix, kind):
     folder, table = kernels
