@@ -191,7 +191,8 @@ def steps_by_phase(profile: Profile) -> tuple[PhaseSteps, ...]:
         UsageError: As in `phases`.
     """
     if (kept := kept_steps(profile)) is not None:
-        return tuple(_kept(profile, of) for of in kept)
+        at_work = {device.number for device in timelines(profile)}
+        return tuple(_kept(profile, of) for of in kept if at_work >= {*of.devices})
     devices = {d.number: d for d in timelines(profile)}
     joined = [*_joined(step_windows(profile), devices)]
     by_phase = [
