@@ -138,6 +138,8 @@ _LATE_IN: Final = {
 }
 # Less of the pauses is not where they come from.
 _LEAST_PLACE: Final = 0.1
+# What takes less of the pauses is named, and not what to mend first.
+_LEAST_ADVISED: Final = 0.2
 # So many operations are named that run in pauses.
 _MOST_OPERATIONS: Final = 2
 
@@ -334,7 +336,7 @@ def _finding(cause: str, scope: Scope, cost_ns: int, place: _Place, function: st
             host = _RECORD_HOST.get(scope.profile.origin.reader, f"{_NSYS} --sample=process-tree")
             how = host if is_unnamed else "--table pauses, a profile of the CPU"
             suggestion = _OTHER_WORK.format(how=how)
-        suggestion = _advice(name) or suggestion
+        suggestion = (share >= _LEAST_ADVISED and _advice(name)) or suggestion
     # What the host does in longer pauses, and other calls, cost as much without launches.
     is_launching = suggestion == _CAUSES[_HOST_LATE][-1]
     return Finding(

@@ -125,6 +125,19 @@ def test_the_advice_is_of_what_the_host_does_after_it_waited():
     assert (waited["where"], waited["cost_ns"]) == (WAIT, US + 5 * US)
 
 
+@pytest.mark.parametrize(("long_us", "advice"), [(5, "launch less"), (8, "allocate memory once")])
+def test_what_takes_little_of_late_launches_is_no_place_for_advice(long_us, advice):
+    kernels, calls, allocate = [], [], {"name": "cudaMalloc"}
+    for step in range(20):
+        at, row = step * 40 * US, {"correlation_id": step}
+        kernels.append((at + 5 * US, at + 8 * US, row))
+        calls += [(at, at + US, row), (at + 9 * US, at + (9 + long_us) * US, allocate)]
+
+    late = rows(draw(kernels=kernels, api_calls=calls))["host_late"]
+    assert late["where"] == "cudaMalloc"
+    assert late["suggestion"].startswith(advice)
+
+
 @pytest.mark.parametrize(
     ("away", "costs"),
     [
