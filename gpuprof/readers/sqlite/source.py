@@ -15,7 +15,7 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
@@ -50,8 +50,7 @@ _STEPS_PER_BYTE: Final = 100
 _STEPS_AT_ONCE: Final = 100_000
 # What SQLite says where it was stopped after these.
 _STOPPED: Final = "interrupted"
-# What Python's sqlite3 says of a text that is no UTF-8.
-_UNDECODED: Final = "decode to UTF-8"
+_UNDECODED: Final = "decode to UTF-8"  # says sqlite3 of a text that it cannot
 _FEW_ROWS: Final = 10_000
 # A cell on a page with its pointer.
 _LEAST_BYTES_OF_A_ROW: Final = 6
@@ -138,10 +137,15 @@ class SqliteFile:
             CorruptFileError: The file breaks while it is read.
             InputError: Another program holds it locked.
         """
-        if self._session is not None:
-            return _fetched(self._session, sql)
-        with self.connected() as connection:
-            return _fetched(connection, sql)
+        with nullcontext(self._session) if self._session else self.connected() as connection:
+            connection.text_factory = str
+            try:
+                return connection.execute(sql).fetchall()
+            except sqlite3.OperationalError as error:
+                if _UNDECODED not in str(error):
+                    raise
+            connection.text_factory = readable  # to call it for each text takes longer
+            return connection.execute(sql).fetchall()
 
     @contextmanager
     def session(self) -> Iterator[None]:
@@ -465,18 +469,6 @@ def _endless(path: Path) -> CorruptFileError:
 def quoted(name: str) -> str:
     """SQL: a name."""
     return '"' + name.replace('"', '""') + '"'
-
-
-def _fetched(connection: sqlite3.Connection, sql: str) -> list[tuple[Any, ...]]:
-    """All rows of a query; to call `readable` for each text would take longer than all else."""
-    connection.text_factory = str
-    try:
-        return connection.execute(sql).fetchall()
-    except sqlite3.OperationalError as error:
-        if _UNDECODED not in str(error):
-            raise
-    connection.text_factory = readable
-    return connection.execute(sql).fetchall()
 
 
 def readable(text: bytes) -> str:
