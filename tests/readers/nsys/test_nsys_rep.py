@@ -1,8 +1,10 @@
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -196,6 +198,19 @@ def test_only_the_tables_that_are_read_are_exported(report, install_nsys):
     tables = call.split("--tables=")[1].split()[0].split(",")
     assert f"^{KERNEL}$" in tables
     assert not any("ENV" in table for table in tables)
+
+
+def test_an_export_keeps_only_the_settings_that_are_read(report, install_nsys, tmp_path, cache):
+    settings = [*TRACED, {"name": "PROCESS_0:ENVIRONMENT_0", "value": "TOKEN=hunter2"}]
+    tables = {KERNEL: [kernel(0, 9)], "META_DATA_CAPTURE": settings}
+    install_nsys(f'cp {write(tmp_path / "made.sqlite", tables)} "$output"', options="sqlite")
+
+    read_profile(report, "nsys-export")
+
+    (database,) = cache.rglob("*.sqlite")
+    with closing(sqlite3.connect(database)) as export:
+        kept = export.execute("SELECT name, value FROM META_DATA_CAPTURE").fetchall()
+    assert kept == [(row["name"], row["value"]) for row in TRACED]
 
 
 EVENTS = """{"data":["\\"DiagnosticEvent\\"","CUDA injection initialization failed."]}
