@@ -90,15 +90,11 @@ static bool is_longer(int64_t start, int64_t end, int64_t above) {
     return end > start && (uint64_t)end - (uint64_t)start > (uint64_t)above;
 }
 
-/* Of a long set that is taken from a short one, so many intervals are passed over at once. */
-enum { STEP = 8 };
-
 int64_t difference_of(SET(a), SET(b), int64_t above, int64_t *made, size_t room) {
     Intervals left = {made, made + room, 0};
     for (size_t i = 0, j = 0; i < a_count; i++) {
         int64_t start = a_start[i], end = a_end[i];
-        for (; j < b_count && b_end[j] <= start; j++)
-            while (b_count - j > STEP && b_end[j + STEP] <= start) j += STEP;
+        while (j < b_count && b_end[j] <= start) j++;
         for (size_t k = j; k < b_count && b_start[k] < end && start < end; k++) {
             if (is_longer(start, b_start[k], above) &&
                 !add_interval(&left, room, start, b_start[k]))
