@@ -343,6 +343,24 @@ def test_lanes_are_packed_without_loss():
     }
 
 
+def test_each_lane_has_its_own_parts():
+    rows = [
+        {"device_id": 0, "lane": lane, "is_exposed": is_exposed, "start_ns": start,
+         "end_ns": start + 10, "busy_ns": 5, "slice_ns": 64}
+        for lane, is_exposed, starts in (
+            ("compute", True, (0, 20)), ("HtoD", False, (40, 60)), ("HtoD", True, (80,)),
+        )
+        for start in starts
+    ]  # fmt: skip
+
+    lanes = intervals(LANES.table(rows))["lanes"]
+
+    assert [(lane["lane"], lane["exposed"], lane["hidden"]) for lane in lanes] == [
+        ("compute", [0, 10, 5, 10, 10, 5], []),
+        ("HtoD", [80, 10, 5], [40, 10, 5, 10, 10, 5]),
+    ]
+
+
 def test_kernels_and_ranges_are_named_by_their_places():
     lane = {"device_id": 0, "lane": "compute"}
     table = LANES.table(
