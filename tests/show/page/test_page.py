@@ -240,6 +240,18 @@ def test_steps_are_drawn_as_columns_of_the_busiest_device():
     assert "steps" not in _figures(recording_page(draw(kernels=[(0, 10)])))
 
 
+def test_copies_are_points_beside_the_line_of_their_fit():
+    sizes = 1_024, 4_096, 65_536, 1_048_576
+    copies = [
+        (n * 10**6, n * 10**6 + 1_000 + size // 10, {"bytes": size}) for n, size in enumerate(sizes)
+    ]
+
+    page = recording_page(draw(memcpys=copies))
+
+    data = json.loads(re.search(r'id="data-copy-sizes">(.*?)</script>', page)[1])
+    assert [series.get("has_points") for series in data["series"]] == [True, None]
+
+
 def test_a_part_that_only_some_steps_have_is_drawn():
     page = recording_page(stepped(*[100_000] * 6, idle_ns=50_000, memcpys=[(60_000, 80_000)]))
 
