@@ -17,7 +17,7 @@ from gpuprof.analyses import ANALYSES, LONG, analysis_named
 from gpuprof.base import json_input, machine, signals
 from gpuprof.base.errors import ROOM, InputError, MissingTableError, QueryError, one_of
 from gpuprof.facts import derived_tables
-from gpuprof.model import schema
+from gpuprof.model import data_model
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column
 
@@ -141,7 +141,7 @@ def _tables(profile: Profile, words: set[str]) -> dict[str, _Readable]:
     """What was recorded, what is derived, and answers of the analyses that a statement names."""
     tables = {}
     for name in profile.sources:
-        columns = {**schema.BY_NAME[name].columns, **derived_tables.COLUMNS.get(name, {})}
+        columns = {**data_model.BY_NAME[name].columns, **derived_tables.COLUMNS.get(name, {})}
         rows = partial(_recorded_rows, profile, name, columns)
         tables[name] = _Readable(name, columns, rows)
     computed = dict(derived_tables.TABLES if derived_tables.SOURCE in profile.sources else {})
@@ -279,7 +279,7 @@ def _no_table(profile: Profile, name: str) -> MissingTableError | QueryError:
     """What is wrong with the name of a table."""
     lower_name, derived = name.lower(), derived_tables.TABLES
     lacking: str | None = ""
-    if lower_name in schema.BY_NAME or lower_name in derived:
+    if lower_name in data_model.BY_NAME or lower_name in derived:
         lacking = derived_tables.SOURCE if lower_name in derived else lower_name
     elif lower_name in ANALYSES | LONG:
         lacking = analysis_named(lower_name).missing(profile)

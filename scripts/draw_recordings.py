@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from arguments import Parser
 
-from gpuprof.model import schema
+from gpuprof.model import data_model
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile
 from gpuprof.readers.gpuprof.write_gpuprof_file import write
@@ -131,7 +131,9 @@ def recording(name: str) -> Profile:
     drawing = Drawing(is_staged=name == "staged")
     for number in range(STEPS):
         drawing.step(number)
-    tables = {table: schema.BY_NAME[table].table(rows) for table, rows in drawing.tables.items()}
+    tables = {
+        table: data_model.BY_NAME[table].table(rows) for table, rows in drawing.tables.items()
+    }
     return Profile(Origin(Path(name), "drawn", "drawn by scripts/draw_recordings.py"), tables)
 
 

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 import gpuprof
 from gpuprof.base.cuda import CUPTI_MEMORY_KINDS, MEMCPY_KINDS
-from gpuprof.model import schema
+from gpuprof.model import data_model
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile
 from gpuprof.readers.gpuprof.write_gpuprof_file import write
@@ -63,7 +63,7 @@ def as_gpuprof(path: Path, repeated: Iterator[Round]) -> None:
     parts: dict[str, list[pa.Table]] = {name: [] for name in TABLES}
     for of in repeated:
         for name, rows in of.items():
-            parts[name].append(schema.BY_NAME[name].table(rows))
+            parts[name].append(data_model.BY_NAME[name].table(rows))
     tables = {name: pa.concat_tables(of_table) for name, of_table in parts.items()}
     write(Profile(Origin(path, "drawn", "scripts/large_recordings.py"), tables), path)
 

@@ -3,9 +3,9 @@
 from itertools import accumulate, pairwise
 from pathlib import Path
 
+from gpuprof.model.data_model import BY_NAME
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import BY_NAME
 
 _USUAL = {"device_id": 0, "context_id": 1, "stream_id": 7, "process_id": 100}
 USUAL = {

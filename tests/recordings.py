@@ -3,7 +3,7 @@
 from itertools import count
 from pathlib import Path
 
-from gpuprof.model import schema
+from gpuprof.model import data_model
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile
 
@@ -14,7 +14,7 @@ def trace(**tables):
     """A recording with trace tables: rows are dicts; times default to 0 to 1."""
     times = {"start_ns": 0, "end_ns": 1}
     sources = {
-        name: schema.BY_NAME[name].table([times | row for row in rows])
+        name: data_model.BY_NAME[name].table([times | row for row in rows])
         for name, rows in tables.items()
     }
     return Profile(Origin(Path("trace.sqlite"), "made-by-hand", "hand"), sources)
@@ -46,8 +46,8 @@ def row(name, calls, total_ns, share=None, **columns):
 def summary(*rows, source=None, variant=None, **tables):
     """A recording that holds only what a tool summed up, from a file of its own."""
     source = source or f"summary-{next(_NUMBERS)}.txt"
-    sources = {"activity_summary": schema.ACTIVITY_SUMMARY.table(list(rows))}
-    sources |= {name: schema.BY_NAME[name].table(found) for name, found in tables.items()}
+    sources = {"activity_summary": data_model.ACTIVITY_SUMMARY.table(list(rows))}
+    sources |= {name: data_model.BY_NAME[name].table(found) for name, found in tables.items()}
     origin = Origin(Path(source), "nvprof-text", "nvprof", variant=variant)
     return Profile(origin, sources)
 

@@ -39,7 +39,7 @@ LAYERS = (
     ("secrets", "nsight", "json_input", "manifest"),
     ("sweep_cells",),
     ("schema",),
-    ("intervals", "origin"),
+    ("data_model", "intervals", "origin"),
     ("derived",),
     ("words",),
     ("borders",),

@@ -14,7 +14,7 @@ import gpuprof
 from gpuprof.base import machine
 from gpuprof.base.errors import MissingTableError
 from gpuprof.base.labels import TIMING_ONLY
-from gpuprof.model import schema
+from gpuprof.model import data_model
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile
 from gpuprof.model.spilling import KeptColumns
@@ -26,7 +26,7 @@ from gpuprof.readers import read_profile
 STAGED = ROOT / "gpuprof" / "docs" / "recordings" / "staged.gpuprof"
 
 ORIGIN = Origin(source=Path("train.txt"), reader="nvprof-text", tool="nvprof")
-TWO_KERNELS = schema.KERNELS.table(
+TWO_KERNELS = data_model.KERNELS.table(
     [
         {"start_ns": 10, "end_ns": 30, "name": "b", "device_id": 1},
         {"start_ns": 0, "end_ns": 5, "name": "a", "device_id": 0},
@@ -34,7 +34,7 @@ TWO_KERNELS = schema.KERNELS.table(
 )
 
 
-def of_file(columns, schema=schema.KERNELS, names=None, **made):
+def of_file(columns, schema=data_model.KERNELS, names=None, **made):
     """A recording with one table, made of the columns of a file."""
     part = Part(InMemory(pa.table(columns)), made)
     return Profile(ORIGIN, {schema.name: lambda: Table(schema, [part], names)})
@@ -56,7 +56,7 @@ def test_the_recorder_is_the_tool_that_recorded(fields, expected):
 
 
 def test_missing_table_is_not_an_empty_table():
-    profile = Profile(ORIGIN, {"memcpys": schema.MEMCPYS.empty()})
+    profile = Profile(ORIGIN, {"memcpys": data_model.MEMCPYS.empty()})
 
     assert profile.table("memcpys").num_rows == 0
     with pytest.raises(MissingTableError) as caught:
@@ -72,7 +72,7 @@ def test_a_table_has_the_columns_of_the_schema_and_is_sorted_by_start():
 
     table = profile.table("kernels")
 
-    assert table.schema == schema.KERNELS.arrow
+    assert table.schema == data_model.KERNELS.arrow
     assert table.column("name").to_pylist() == ["early", "late"]
     assert table.column("stream_id").null_count == 2
 
@@ -184,27 +184,27 @@ def test_a_fact_of_a_name_that_the_file_numbers_comes_with_every_row():
     found = profile.query("SELECT is_communication AS found FROM kernels ORDER BY start_ns")
 
     assert found.column("found").to_pylist() == [True, False, True]
-    assert profile.table("kernels").schema == schema.KERNELS.arrow
+    assert profile.table("kernels").schema == data_model.KERNELS.arrow
 
 
 WHOLE = Profile(
     ORIGIN,
     {
-        "kernels": schema.KERNELS.table(
+        "kernels": data_model.KERNELS.table(
             [
                 {"start_ns": s, "end_ns": s + 10, "name": "a", "device_id": s % 2}
                 for s in (0, 5, 10, 15)
             ]
         ),
-        "memcpys": schema.MEMCPYS.table(
+        "memcpys": data_model.MEMCPYS.table(
             [
                 {"start_ns": 0, "end_ns": 1, "memcpy_kind": "PtoP", "device_id": 0}
                 | {"src_device_id": 0, "dst_device_id": 1},
                 {"start_ns": 1, "end_ns": 2, "memcpy_kind": "HtoD", "device_id": 0},
             ]
         ),
-        "activity_summary": schema.ACTIVITY_SUMMARY.empty(),
-        "devices": schema.DEVICES.table([{"device_id": 0}, {"device_id": 1}]),
+        "activity_summary": data_model.ACTIVITY_SUMMARY.empty(),
+        "devices": data_model.DEVICES.table([{"device_id": 0}, {"device_id": 1}]),
     },
 )
 
@@ -245,7 +245,7 @@ def test_a_part_has_the_timed_rows_of_its_windows_and_its_device(
         {"start_ns": "s", "end_ns": "e", "device_id": "d"},
         (timed,) if is_timed else (),
     )
-    table = Table(schema.MEMSETS, [part] if rows else [])
+    table = Table(data_model.MEMSETS, [part] if rows else [])
     recording = Profile(ORIGIN, {"memsets": lambda: table})
     asked = recording.restricted(Selection(windows, device_id))
 
@@ -319,7 +319,7 @@ class _Read:
             return {name: pa.array(values[name]) for name in columns}
 
         columns = {"start_ns": "s", "end_ns": "e", "name": "n", "grid_x": "g"}
-        table = Table(schema.KERNELS, [Part(KeptColumns(kinds, read), columns)])
+        table = Table(data_model.KERNELS, [Part(KeptColumns(kinds, read), columns)])
         self.profile = Profile(ORIGIN, {"kernels": lambda: table})
 
 

@@ -10,9 +10,9 @@ from gpuprof.analyses import ANALYSES
 from gpuprof.analyses.notes import cannot
 from gpuprof.analyses.reports import report
 from gpuprof.base.errors import UsageError
+from gpuprof.model.data_model import BY_NAME
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import BY_NAME
 from gpuprof.model.table import Selection
 from gpuprof.readers import read_profile
 

@@ -2,29 +2,29 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from gpuprof.model import borders, schema
+from gpuprof.model import borders, data_model, schema
 
 
 def test_an_empty_table_has_all_columns():
-    assert schema.KERNELS.empty().column_names == list(schema.KERNELS.columns)
-    assert schema.KERNELS.empty().num_rows == 0
+    assert data_model.KERNELS.empty().column_names == list(data_model.KERNELS.columns)
+    assert data_model.KERNELS.empty().num_rows == 0
 
 
 def test_conforming_orders_columns_and_leaves_absent_ones_null():
     given = pa.table({"name": ["k"], "end_ns": [20], "start_ns": [10], "extra": [1]})
 
-    table = schema.KERNELS.conform(given)
+    table = data_model.KERNELS.conform(given)
 
-    assert table.schema == schema.KERNELS.arrow
+    assert table.schema == data_model.KERNELS.arrow
     assert table.to_pylist()[0]["device_id"] is None
     assert table.to_pylist()[0]["end_ns"] == 20
 
 
 def test_a_required_column_may_not_be_absent_or_null():
     with pytest.raises(ValueError, match="kernels: required column end_ns is absent"):
-        schema.KERNELS.conform(pa.table({"start_ns": [1], "name": ["k"]}))
+        data_model.KERNELS.conform(pa.table({"start_ns": [1], "name": ["k"]}))
     with pytest.raises(ValueError, match="kernels: required column name holds 1 nulls"):
-        schema.KERNELS.conform(
+        data_model.KERNELS.conform(
             pa.table({"start_ns": [1], "end_ns": [2], "name": pa.array([None], pa.string())})
         )
 
@@ -32,7 +32,7 @@ def test_a_required_column_may_not_be_absent_or_null():
 def test_nanoseconds_of_the_unix_epoch_stay_exact():
     big = 1_570_000_000_123_456_789
 
-    table = schema.KERNELS.table([{"start_ns": big, "end_ns": big + 1, "name": "k"}])
+    table = data_model.KERNELS.table([{"start_ns": big, "end_ns": big + 1, "name": "k"}])
 
     assert table.column("start_ns").to_pylist() == [big]
 
@@ -146,7 +146,8 @@ def test_what_lasts_longer_than_any_activity_is_named():
     rows = [{"start_ns": 0, "end_ns": end, "name": "k"} for end in (1 << 50, (1 << 50) + 1)]
 
     assert (
-        borders.fault(schema.KERNELS, schema.KERNELS.table(rows)) == "row 2 lasts more than 13 days"
+        borders.fault(data_model.KERNELS, data_model.KERNELS.table(rows))
+        == "row 2 lasts more than 13 days"
     )
 
 
@@ -154,7 +155,7 @@ def test_what_lasts_longer_than_any_activity_is_named():
 def test_a_time_that_cannot_be_is_named_but_not_one_that_is_unknown(seconds):
     rows = [{"epoch": 0, "seconds": None}, {"epoch": 1, "seconds": seconds}]
 
-    fault = borders.fault(schema.EPOCHS, schema.EPOCHS.table(rows))
+    fault = borders.fault(data_model.EPOCHS, data_model.EPOCHS.table(rows))
     assert fault == f"column seconds holds {seconds} in row 2"
 
 
@@ -170,7 +171,7 @@ def test_what_stands_in_the_place_of_a_missing_value_is_not_looked_at():
     assert borders.fault(BOUNDED, pa.table({"size": sizes})) is None
 
 
-@pytest.mark.parametrize("table", schema.TABLES, ids=lambda table: table.name)
+@pytest.mark.parametrize("table", data_model.TABLES, ids=lambda table: table.name)
 def test_every_column_says_its_unit_and_meaning(table):
     for name, column in table.columns.items():
         assert column.meaning.endswith("."), name

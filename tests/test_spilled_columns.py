@@ -14,7 +14,7 @@ import pytest
 from commands import ROOT, gpuprof
 
 from gpuprof.base.errors import InputError, UsageError
-from gpuprof.model import schema, spilling
+from gpuprof.model import data_model, spilling
 from gpuprof.model.profile import Profile
 from gpuprof.model.spilling import BUDGET, KeptColumns, Packed, Spilled
 from gpuprof.model.table import Part, Table
@@ -149,7 +149,7 @@ def test_spilled_columns_are_those_in_memory(folder, monkeypatch, budget):
 def test_queries_give_the_same_of_spilled_columns(folder, monkeypatch, budget):
     monkeypatch.setenv(BUDGET, budget)
     named = {"start_ns": "start", "end_ns": "end", "stream_id": "small", "name": "other codes"}
-    table = Table(schema.KERNELS, [Part(columns(), named)])
+    table = Table(data_model.KERNELS, [Part(columns(), named)])
     profile = Profile(ORIGIN, {"kernels": lambda: table})
 
     rows = profile.query(
@@ -262,7 +262,7 @@ def test_a_large_recording_lets_go_of_columns_that_are_asked_for_no_more(events,
 
     names = ("start_ns", "end_ns", "correlation_id")
     stored = KeptColumns(dict.fromkeys(names, pa.int64()), read)
-    kernels = Table(schema.KERNELS, [Part(stored, {name: name for name in names})])
+    kernels = Table(data_model.KERNELS, [Part(stored, {name: name for name in names})])
     profile = Profile(ORIGIN, {"kernels": lambda: kernels}, stored=events)
     before = [[column.tolist() for column in piece] for piece in profile.columns("kernels", *names)]
 

@@ -17,7 +17,7 @@ from recordings import copy, kernel, trace
 
 from gpuprof import report
 from gpuprof.base.errors import GpuprofError, MissingTableError, UsageError
-from gpuprof.model import schema
+from gpuprof.model import data_model
 from gpuprof.readers import read_profile
 from gpuprof.sql import query
 
@@ -86,7 +86,7 @@ def test_a_statement_may_read_any_part_of_a_recording(sql, answer):
 
 def test_every_documented_table_and_column_can_be_named():
     listed = gpuprof("formats", "--schema").stdout.split("\n\n")
-    recording = trace(**{name: [] for name in schema.BY_NAME})
+    recording = trace(**{name: [] for name in data_model.BY_NAME})
     tables = {
         table.partition(":")[0]: re.findall(r"^  (\w+)", table, re.MULTILINE) for table in listed
     }

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuprof.base.errors import CorruptFileError
-from gpuprof.model import schema
+from gpuprof.model import data_model
 from gpuprof.model.arrow_values import values
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.origin import Origin
@@ -25,7 +25,7 @@ ORIGIN = Origin(Path("x.sqlite"), "nsys-sqlite", "nsys")
 
 def recording(columns, **made):
     part = Part(InMemory(pa.table(columns)), made)
-    return Profile(ORIGIN, {"memsets": lambda: Table(schema.MEMSETS, [part])})
+    return Profile(ORIGIN, {"memsets": lambda: Table(data_model.MEMSETS, [part])})
 
 
 def test_values_of_another_device_are_checked_once_they_are_looked_at():
@@ -44,7 +44,7 @@ def test_functions_that_look_at_other_rows_see_those_that_a_window_leaves_out():
         {"start_ns": "s", "end_ns": "s", "bytes": Computed(("s",), lambda s: np.full(3, s.sum()))},
         is_whole=lambda: True,
     )
-    whole = Profile(ORIGIN, {"memsets": lambda: Table(schema.MEMSETS, [part])})
+    whole = Profile(ORIGIN, {"memsets": lambda: Table(data_model.MEMSETS, [part])})
 
     ((size,),) = whole.restricted(Selection(((5, 6),))).columns("memsets", "bytes")
 
@@ -86,7 +86,7 @@ def test_rows_are_chosen_among_those_of_a_part_and_of_a_device():
     keep = Computed(("b",), lambda size: size != 10)
     stored = InMemory(pa.table(columns))
     part = Part(stored, {"start_ns": "s", "end_ns": "s", "device_id": "d", "bytes": "b"}, (keep,))
-    whole = Profile(ORIGIN, {"memsets": lambda: Table(schema.MEMSETS, [part])})
+    whole = Profile(ORIGIN, {"memsets": lambda: Table(data_model.MEMSETS, [part])})
     of_0 = whole.restricted(Selection(device_id=0))
 
     for _ in range(2):  # unchecked, then checked
@@ -101,7 +101,7 @@ def test_functions_that_look_at_other_rows_see_those_that_are_not_chosen():
         {"start_ns": "s", "end_ns": "s", "bytes": Computed(("s",), lambda s: np.full(3, s.sum()))},
         is_whole=lambda: True,
     )
-    whole = Profile(ORIGIN, {"memsets": lambda: Table(schema.MEMSETS, [part])})
+    whole = Profile(ORIGIN, {"memsets": lambda: Table(data_model.MEMSETS, [part])})
 
     for _ in range(2):  # unchecked, then checked
         ((size,),) = whole.columns("memsets", "bytes", choice=FIRST_OR_LAST)
@@ -129,7 +129,7 @@ def held_memsets(*, starts=(0, 5, 9), keep=()):
     rows = {"s": starts, "e": [2, 9, 11], "d": [0, 1, 0], "b": [7, 8, 9]}
     stored = Asked(pa.table(rows))
     columns = {"start_ns": "s", "end_ns": "e", "device_id": "d", "bytes": "b"}
-    table = Table(schema.MEMSETS, [Part(stored, columns, keep)])
+    table = Table(data_model.MEMSETS, [Part(stored, columns, keep)])
     start = np.concatenate([start.numbers for (start,) in table.pieces(["start_ns"])])
     times = {"start_ns": start.__getitem__, "end_ns": lambda rows: start[rows] + 100}
     table.hold(len(start), times)
@@ -180,7 +180,7 @@ def test_of_held_columns_those_of_pieces_outside_of_a_window_are_not_made():
 def test_a_table_that_is_released_is_read_from_its_file_again():
     table, stored = held_memsets()
 
-    table.release([*schema.MEMSETS.columns])
+    table.release([*data_model.MEMSETS.columns])
     assert _numbers(table, "end_ns") == [[[100, 105, 109]]]
     table.release(["end_ns"])
     assert _numbers(table, "end_ns") == [[[2, 9]], [[11]]]

@@ -22,10 +22,11 @@ from gpuprof.facts.copies import COPY_READS
 from gpuprof.facts.durations import Figures, figures
 from gpuprof.facts.histograms import ROUNDING, distribution
 from gpuprof.model.analysis import Analysis, per_file, reads, summed
+from gpuprof.model.data_model import ACTIVITY_SUMMARY
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import ACTIVITY_SUMMARY, FLOAT, Bytes, Column, Schema, Text
+from gpuprof.model.schema import FLOAT, Bytes, Column, Schema, Text
 
 ACTIVITIES: Final = Schema(
     ACTIVITY_SUMMARY.name,

@@ -19,10 +19,11 @@ from gpuprof.base.kernel_names import short_name
 from gpuprof.facts.hosts import device_rows
 from gpuprof.facts.numbers import ByNumber, sums_by_number
 from gpuprof.model.analysis import per_file, reads, summed
+from gpuprof.model.data_model import KERNELS
 from gpuprof.model.derived import UNKNOWN, if_known
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import KERNELS, Count, Ns, Schema, Share, Text
+from gpuprof.model.schema import Count, Ns, Schema, Share, Text
 
 _WARP: Final = 32
 _REGISTERS_AT_A_TIME: Final = 256

@@ -9,8 +9,9 @@ import pyarrow as pa
 from gpuprof.analyses import analysis_named
 from gpuprof.base.units import capital, listed, say_ns
 from gpuprof.model.analysis import FILE_PLACE, PerFile, per_file
+from gpuprof.model.data_model import GRAPH_LAUNCHES
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import GRAPH_LAUNCHES, Id, Schema, Text
+from gpuprof.model.schema import Id, Schema, Text
 from gpuprof.readers import READERS, reader_named
 from gpuprof.readers.job_notes import notes_of_files
 

@@ -14,9 +14,10 @@ from gpuprof.facts.range_launches import families, holding, launches_within, mer
 from gpuprof.facts.timeline import COMPUTE, TRANSFER
 from gpuprof.model.analysis import ordered as in_order
 from gpuprof.model.analysis import per_file, summed
+from gpuprof.model.data_model import OPERATION
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import OPERATION, Bytes, Count, Ns, Schema, Text
+from gpuprof.model.schema import Bytes, Count, Ns, Schema, Text
 from gpuprof.model.words import narrowed
 
 RANGES: Final = Schema(

@@ -14,7 +14,7 @@ from gpuprof.analyses import ANALYSES, analysis_named
 from gpuprof.analyses.notes import file_notes, missing_notes, notes_of
 from gpuprof.base.units import listed
 from gpuprof.facts.hosts import NO_NAMES, DeviceNames, names_of
-from gpuprof.model import schema
+from gpuprof.model import data_model
 from gpuprof.model.analysis import DEVICE_COLUMNS, Analysis, PerFile, Reads, reads
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile
@@ -152,11 +152,11 @@ def _named(table: pa.Table, names: DeviceNames) -> pa.Table:
 
 def _unread(profile: Profile) -> Reads:
     """The columns of launches, which no analysis reads, to be checked where that takes no time."""
-    name = schema.KERNELS.name
+    name = data_model.KERNELS.name
     if profile.job is not None or not profile.has(name):
         return {}
     is_small = 0 < profile.loaded(name).rows_known() <= _FEW_ROWS
-    return {name: frozenset(schema.LAUNCH_COLUMNS)} if is_small else {}
+    return {name: frozenset(data_model.LAUNCH_COLUMNS)} if is_small else {}
 
 
 def _not_sought(profile: Profile) -> str:

@@ -20,18 +20,9 @@ from gpuprof.facts.copies import COPY_READS, copy_rows, sums_of
 from gpuprof.facts.numbers import UNNAMED, groups
 from gpuprof.model import derived
 from gpuprof.model.analysis import Analysis, per_file, reads, summed
+from gpuprof.model.data_model import ACTIVITY_SUMMARY
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import (
-    ACTIVITY_SUMMARY,
-    FLOAT,
-    Bytes,
-    Column,
-    Count,
-    Ns,
-    Schema,
-    Share,
-    Text,
-)
+from gpuprof.model.schema import FLOAT, Bytes, Column, Count, Ns, Schema, Share, Text
 
 GPU_KINDS: Final = ("kernel", "memcpy", "memset")
 # Times of five digits are rounded by at most this much; so is the sum of many.

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 from gpuprof.analyses import all_analyses
 from gpuprof.comparisons.variant_figures import VARIANTS
-from gpuprof.model.schema import TABLES
+from gpuprof.model.data_model import TABLES
 from gpuprof.readers import all_readers
 from gpuprof.readers.nsys import export_cache
 from gpuprof.show import listing

@@ -20,9 +20,10 @@ from gpuprof.facts.durations import (
 from gpuprof.facts.histograms import ROUNDING, Words, distribution
 from gpuprof.facts.numbers import UNNAMED, groups, read_columns
 from gpuprof.model.analysis import per_file, reads, summed
+from gpuprof.model.data_model import ACTIVITY_SUMMARY
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import ACTIVITY_SUMMARY, Schema, Text
+from gpuprof.model.schema import Schema, Text
 
 SHORT_NAME: Final = Text(
     "The function's own name, as nsys prints with :base; many may share it.", required=True

@@ -18,10 +18,10 @@ from gpuprof.base.units import NS_PER_S, counted, say_ns, say_signed_ns
 from gpuprof.facts.launches import LAUNCH_READS, Launches, launches
 from gpuprof.facts.numbers import Numbers, columns_of, order_of, pieces, read_columns
 from gpuprof.model.analysis import reads
+from gpuprof.model.data_model import HOST_CLOCKS
 from gpuprof.model.derived import if_known
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile, once_per_profile, once_per_recording
-from gpuprof.model.schema import HOST_CLOCKS
 
 # More than this share of work that starts before its launch is no inaccuracy of single times.
 _TOLERATED: Final = 0.01

@@ -12,9 +12,9 @@ from gpuprof.facts.kept_steps import STATUS
 from gpuprof.facts.launches import launches
 from gpuprof.facts.phases import steps_by_phase
 from gpuprof.facts.step_times import SAMPLE, WARM_UP
+from gpuprof.model.data_model import HOST_CLOCKS, KEPT_STEPS
 from gpuprof.model.derived import if_known
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import HOST_CLOCKS, KEPT_STEPS
 
 
 def with_kept_facts(profile: Profile) -> Profile:

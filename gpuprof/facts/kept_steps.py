@@ -9,9 +9,9 @@ import numpy as np
 
 from gpuprof.facts.numbers import groups, read_columns
 from gpuprof.facts.step_times import CUT, SAMPLE, UNUSUAL, WARM_UP
+from gpuprof.model.data_model import KEPT_STEPS
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile, once_per_recording
-from gpuprof.model.schema import KEPT_STEPS
 from gpuprof.model.words import Words
 
 STATUS: Final = {SAMPLE: "sample", WARM_UP: "warm_up", CUT: "cut", UNUSUAL: "other"}

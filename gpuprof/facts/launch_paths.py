@@ -21,9 +21,9 @@ from gpuprof.facts.numbers import different_codes
 from gpuprof.facts.nvtx import COUNT, NO_RANGE, OF_ONE_CALL, STEP_MARK, Label, Ranges, ranges_of
 from gpuprof.facts.python_functions import calls_of_python
 from gpuprof.facts.range_launches import holding
+from gpuprof.model.data_model import OPERATION
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile, once_per_recording
-from gpuprof.model.schema import OPERATION
 
 MODULE: Final = "module"
 _MODULE: Final = "nn.Module: "

@@ -16,9 +16,9 @@ import numpy.typing as npt
 from gpuprof.facts.launches import ALL_THREADS, LAUNCH_READS
 from gpuprof.facts.numbers import Numbers, columns_of, different_codes, groups, order_of
 from gpuprof.model.analysis import reads
+from gpuprof.model.data_model import OPERATION
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile, once_per_profile, once_per_recording
-from gpuprof.model.schema import OPERATION
 from gpuprof.model.words import Words, narrowed
 
 NO_RANGE: Final = -1

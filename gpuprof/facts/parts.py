@@ -8,10 +8,10 @@ import numpy as np
 
 from gpuprof.base.errors import EmptyRecordingError, MissingTableError, UsageError
 from gpuprof.base.units import format_ns
+from gpuprof.model.data_model import BY_NAME, KEPT_STEPS, NVTX_RANGES
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import intersection, single
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import BY_NAME, KEPT_STEPS, NVTX_RANGES
 from gpuprof.model.table import ENDS, Selection
 
 _RANGES: Final = NVTX_RANGES.name

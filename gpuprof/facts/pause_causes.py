@@ -31,6 +31,7 @@ from gpuprof.facts.python_functions import is_of_program, shown_function
 from gpuprof.facts.range_launches import open_at
 from gpuprof.facts.timeline import far_ends, timelines
 from gpuprof.model.analysis import reads
+from gpuprof.model.data_model import OPERATION
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import (
     Int64s,
@@ -43,7 +44,6 @@ from gpuprof.model.intervals import (
 )
 from gpuprof.model.pairs import Pairs, different
 from gpuprof.model.profile import Profile, once_per_recording
-from gpuprof.model.schema import OPERATION
 from gpuprof.model.table import Choice, Flags
 from gpuprof.model.words import Words, narrowed
 

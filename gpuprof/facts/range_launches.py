@@ -18,9 +18,9 @@ from gpuprof.base.units import counted
 from gpuprof.facts.launches import ALL_THREADS, Launches, launches
 from gpuprof.facts.numbers import Numbers, index_kind, numbered, pieces
 from gpuprof.facts.nvtx import NO_RANGE, Ranges, by_pattern, named_parts, ranges_like
+from gpuprof.model.data_model import NVTX_RANGES
 from gpuprof.model.intervals import Int64s, Intervals, union
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import NVTX_RANGES
 from gpuprof.native import arrays
 
 _MOST_NAMED: Final = 10

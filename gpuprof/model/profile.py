@@ -19,7 +19,7 @@ import pyarrow as pa
 from gpuprof.base import machine, startup
 from gpuprof.base.errors import ROOM, CorruptFileError, InputError, MissingTableError
 from gpuprof.base.machine import SecondThread
-from gpuprof.model import schema
+from gpuprof.model import data_model, schema
 from gpuprof.model.borders import BeyondBoundsError
 from gpuprof.model.origin import Origin
 from gpuprof.model.table import EVERYTHING, NO_TEXTS, Choice, Selection, Table, in_memory
@@ -344,7 +344,7 @@ class Profile:
             return unrestricted.loaded(table)
         if table not in self._tables:
             is_here = isinstance(source, pa.Table)
-            of = in_memory(schema.BY_NAME[table], source) if is_here else source()
+            of = in_memory(data_model.BY_NAME[table], source) if is_here else source()
             # Of two threads that ask at once, both get the first one.
             self._tables.setdefault(table, of)
         return self._tables[table]
@@ -408,7 +408,7 @@ class Profile:
             MissingTableError: It was not recorded.
         """
         self.require(name)
-        source, spec = self.sources[name], schema.BY_NAME[name]
+        source, spec = self.sources[name], data_model.BY_NAME[name]
         if isinstance(source, pa.Table) and not self.selection.columns(spec):
             return spec.conform(source)
         return spec.conform(self.arrow(name, [*spec.columns]))
@@ -417,7 +417,7 @@ class Profile:
         self, name: str, columns: Sequence[str], *, has_dictionaries: bool = False
     ) -> pa.Table:
         """Some columns of a table as Arrow data by start, texts as dictionaries if asked for."""
-        spec = schema.BY_NAME[name]
+        spec = data_model.BY_NAME[name]
         by_start = ["start_ns"] if "start_ns" in spec.columns and "start_ns" not in columns else []
         with self._faults_told(name):
             table = self.loaded(name).arrow(
@@ -446,7 +446,7 @@ _PLACES = {"devices", "links", "runs", "host_clocks"}
 # Neither restricted to a window nor true of one.
 _TIMELESS = {
     name
-    for name, spec in schema.BY_NAME.items()
+    for name, spec in data_model.BY_NAME.items()
     if "start_ns" not in spec.columns and name not in _PLACES
 }
 # Sums over devices, or of devices that have other names.

@@ -17,9 +17,10 @@ import pyarrow as pa
 
 from gpuprof.model.arrow_values import CODED_TEXTS, as_arrow
 from gpuprof.model.borders import check_bounds, check_values, fault
+from gpuprof.model.data_model import NVTX_RANGES
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Intervals, intersection, union
-from gpuprof.model.schema import LONGEST_NS, NVTX_RANGES, TEXT, Column, Schema
+from gpuprof.model.schema import LONGEST_NS, TEXT, Column, Schema
 from gpuprof.model.stored import OF_ARRAYS, Beside, InMemory, Numbers, Stored, Window
 from gpuprof.model.words import ByNumber, Names, Values, Words
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 from gpuprof.analyses import LONG, analysis_named
 from gpuprof.analyses.reports import functions_of, reads_of
 from gpuprof.base.errors import UsageError
-from gpuprof.model import schema
+from gpuprof.model import data_model, schema
 from gpuprof.model.analysis import FILE_PLACE, Analysis, PerFile
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile, RankRecording
@@ -31,7 +31,7 @@ from gpuprof.readers.job_numbers import JobNumbers
 
 # Table of each file, and tables of the data model that are small and stay those of their files.
 FILES: Final = "files"
-_SMALL: Final = (schema.DEVICES, schema.LINKS, schema.RUNS, schema.ACTIVITY_SUMMARY)
+_SMALL: Final = (data_model.DEVICES, data_model.LINKS, data_model.RUNS, data_model.ACTIVITY_SUMMARY)
 _ORIGIN_TEXTS: Final = (
     "reader", "tool", "tool_version", "exporter_version", "schema_version", "command",
     "recorded_at", "variant", "host",
@@ -227,9 +227,9 @@ class _MergedJob(JobNumbers[_File]):
                 for spec, of_files in small
             }
             origin = Origin(Path(row["source"]), **{name: row[name] for name in _ORIGIN})
-            recorded = [name for name in row["recorded"] if name in schema.BY_NAME]
-            profile = Profile(origin, {name: schema.BY_NAME[name].empty() for name in recorded})
-            runs = ranked_runs(tables[schema.RUNS.name], rank)
+            recorded = [name for name in row["recorded"] if name in data_model.BY_NAME]
+            profile = Profile(origin, {name: data_model.BY_NAME[name].empty() for name in recorded})
+            runs = ranked_runs(tables[data_model.RUNS.name], rank)
             files.append(_File(profile, rank, runs, row, tables))
         super().__init__(files)
         self._partial = partial
@@ -238,7 +238,7 @@ class _MergedJob(JobNumbers[_File]):
     def sources(self) -> dict[str, pa.Table]:
         """The small tables of all files, and the others without their rows."""
         recorded = {name for file in self.files for name in file.profile.sources}
-        sources = {name: schema.BY_NAME[name].empty() for name in sorted(recorded)}
+        sources = {name: data_model.BY_NAME[name].empty() for name in sorted(recorded)}
         sources |= {"devices": self.devices, "runs": self.small("runs")}
         if "links" in recorded:
             sources["links"] = self.links()

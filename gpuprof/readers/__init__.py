@@ -20,7 +20,7 @@ from gpuprof.base.errors import (
 )
 from gpuprof.base.machine import in_turn
 from gpuprof.base.units import counted
-from gpuprof.model import borders, schema
+from gpuprof.model import borders, data_model
 from gpuprof.model.profile import Profile, UnreadFiles
 from gpuprof.readers import inputs, sections
 from gpuprof.readers.common import gunzip
@@ -77,7 +77,7 @@ def read_profile(
             its number (from 1), its process, or a part of its name; ``all`` adds them up.
 
     Returns:
-        The recording. Its ``tables`` are DataFrames by name (see `gpuprof.model.schema`), times in
+        The recording. Its ``tables`` are DataFrames by name (see `gpuprof.model.data_model`), times in
         integer nanoseconds, sizes in bytes, NA where unknown.
 
     Raises:
@@ -216,7 +216,7 @@ def _read_by(reader: Reader, path: Path) -> Profile:
     for name, rows in profile.sources.items():
         if not isinstance(rows, pa.Table) or not rows.num_rows:
             continue
-        if (fault := borders.fault(schema.BY_NAME[name], rows)) is not None:
+        if (fault := borders.fault(data_model.BY_NAME[name], rows)) is not None:
             msg = f"{profile.origin.source}, table {name}: {fault}"
             raise CorruptFileError(msg, borders.HINT)
     return profile

@@ -8,7 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from gpuprof.model import schema
+from gpuprof.model import data_model
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.pairs import distinct
 from gpuprof.model.profile import Profile, Source
@@ -21,11 +21,11 @@ _NUMBER: Final = re.compile(r"\d+")
 _LARGEST_RANK: Final = 1_000_000
 _DEVICE_COLUMNS: Final = ("device_id", "src_device_id", "dst_device_id")
 _EXTENT_COLUMNS: Final = ("end_ns", "process_id", *_DEVICE_COLUMNS)
-_DEVICES, _LINKS, _RUNS = schema.DEVICES.name, schema.LINKS.name, schema.RUNS.name
+_DEVICES, _LINKS, _RUNS = data_model.DEVICES.name, data_model.LINKS.name, data_model.RUNS.name
 # What `File.extent` reads, by table.
 EXTENT_READS: Final = {
     spec.name: [name for name in _EXTENT_COLUMNS if name in spec.columns]
-    for spec in schema.BY_NAME.values()
+    for spec in data_model.BY_NAME.values()
     if spec.name not in {_DEVICES, _LINKS, _RUNS}
 }
 
@@ -57,13 +57,13 @@ class File:
     def source(self, table: str) -> Source:
         """Its rows of a table; none where it has no such table."""
         rows = self.runs if table == _RUNS else self.profile.sources.get(table)
-        return schema.BY_NAME[table].empty() if rows is None else rows
+        return data_model.BY_NAME[table].empty() if rows is None else rows
 
     def table(self, name: str) -> pa.Table:
         """A small table."""
         rows = self.source(name)
         return (
-            schema.BY_NAME[name].conform(rows)
+            data_model.BY_NAME[name].conform(rows)
             if isinstance(rows, pa.Table)
             else self.profile.table(name)
         )
@@ -116,7 +116,7 @@ class File:
     def pieces(self, table: str, names: Sequence[str]) -> Iterator[list[Values]]:
         """Columns of its rows, read for this alone."""
         if table == _RUNS:
-            yield from in_memory(schema.RUNS, self.runs).pieces(names)
+            yield from in_memory(data_model.RUNS, self.runs).pieces(names)
         elif self.may_hold(table):
             yield from self._alone(table).pieces(table, *names)
 
@@ -132,7 +132,7 @@ class File:
 
 def file_of(profile: Profile) -> File:
     """One file of a job by itself; its rank is None where it records none."""
-    runs = profile.table(_RUNS) if profile.has(_RUNS) else schema.RUNS.empty()
+    runs = profile.table(_RUNS) if profile.has(_RUNS) else data_model.RUNS.empty()
     rank = runs["rank"][0].as_py() if runs.num_rows == 1 else None
     return File(profile, rank, runs)
 
@@ -141,7 +141,7 @@ def ranked_runs(runs: pa.Table, rank: int | None) -> pa.Table:
     """The runs of a file whose rank is known; a single one where it records none."""
     listed = runs.to_pylist() or [{"run_id": 0}]
     listed = [listed[0] | {"rank": rank}] if len(listed) == 1 else listed
-    return schema.RUNS.table(listed)
+    return data_model.RUNS.table(listed)
 
 
 def ranks_of_names(names: Sequence[str]) -> list[int | None]:

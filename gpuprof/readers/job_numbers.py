@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpuprof.base.errors import InputError
-from gpuprof.model import schema
+from gpuprof.model import data_model, schema
 from gpuprof.model.analysis import DEVICE_COLUMNS, FILE_PLACE, PerFile
 from gpuprof.readers.job_files import File
 from gpuprof.readers.job_notes import FileOfJob, job_notes
@@ -92,7 +92,7 @@ class JobNumbers(Generic[_File]):
         pids = [file.pids for file in self.files]
         if all(pids) and not _coincide(pids, self._processes):
             return None
-        bases = [(place + 1) << schema.PROCESS_BITS for place in self._processes]
+        bases = [(place + 1) << data_model.PROCESS_BITS for place in self._processes]
         return [
             {None: base, **{pid: base | pid for pid in of_file}}
             for of_file, base in zip(pids, bases, strict=True)
@@ -133,7 +133,7 @@ class JobNumbers(Generic[_File]):
                 rows.append(
                     row | ({"own_device_id": in_file, "file": name} if self.shares_devices else {})
                 )
-        return _different(schema.DEVICES.table(rows))
+        return _different(data_model.DEVICES.table(rows))
 
     def links(self) -> pa.Table:
         """The links between devices that were used; null is the host."""
@@ -149,7 +149,7 @@ class JobNumbers(Generic[_File]):
             for row in file.table("links").to_pylist()
             if all(row[end] in new for end in ends)
         ]
-        return _different(schema.LINKS.table(rows))
+        return _different(data_model.LINKS.table(rows))
 
     def in_job(self, number: int, name: str, values: Column) -> Column:
         """A column of the file of this place with the job's numbers of processes, devices, runs."""
@@ -172,7 +172,7 @@ class JobNumbers(Generic[_File]):
             for number, file in enumerate(self.files)
             for rows in [file.runs if name == "runs" else file.table(name)]
         ]
-        return schema.BY_NAME[name].conform(pa.concat_tables(tables))
+        return data_model.BY_NAME[name].conform(pa.concat_tables(tables))
 
     def later(self, number: int, values: Column) -> Column:
         """Instants of the file of this place on the clock of the job."""

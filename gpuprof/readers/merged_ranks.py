@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.base.machine import in_turn
-from gpuprof.model import schema
+from gpuprof.model import data_model
 from gpuprof.model.analysis import PerFile
 from gpuprof.model.arrow_values import as_arrow, values
 from gpuprof.model.profile import Profile, RankRecording, Source
@@ -35,7 +35,7 @@ from gpuprof.readers.job_numbers import JobNumbers
 _DEVICE_COLUMNS: Final = ("device_id", "src_device_id", "dst_device_id")
 # The numbers that are only true within a file.
 _RENUMBERED: Final = ("run_id", "process_id", *_DEVICE_COLUMNS)
-_DEVICES, _LINKS, _RUNS = schema.DEVICES.name, schema.LINKS.name, schema.RUNS.name
+_DEVICES, _LINKS, _RUNS = data_model.DEVICES.name, data_model.LINKS.name, data_model.RUNS.name
 _NAME_ID: Final = "name_id"
 # Files of more are read one by one, others a few at a time.
 _FEW_EVENTS: Final = 1_000_000
@@ -121,19 +121,19 @@ class _JoinedFiles(JobNumbers[File]):
     def sources(self) -> dict[str, Source]:
         """The tables of all files."""
         # Which devices were used takes a look at all files, which not every question needs.
-        sources: dict[str, Source] = {_DEVICES: lambda: in_memory(schema.DEVICES, self.devices)}
+        sources: dict[str, Source] = {_DEVICES: lambda: in_memory(data_model.DEVICES, self.devices)}
         for name in self._tables:
             if name == _LINKS:
                 sources[name] = self.links()
             elif name != _DEVICES:
                 is_empty = not any(file.may_hold(name) for file in self.files)
                 table = partial(self._table, name)
-                sources[name] = schema.BY_NAME[name].empty() if is_empty else table
+                sources[name] = data_model.BY_NAME[name].empty() if is_empty else table
         return sources
 
     def _table(self, name: str) -> Table:
         """A table of all files."""
-        spec = schema.BY_NAME[name]
+        spec = data_model.BY_NAME[name]
         is_named = (
             "start_ns" in spec.columns and "name" in spec.columns and spec.columns["name"].required
         )

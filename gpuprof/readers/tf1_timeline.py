@@ -18,7 +18,7 @@ from gpuprof.base import cuda
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError
 from gpuprof.base.json_input import Scalar, integer, text
 from gpuprof.base.units import NS_PER_US
-from gpuprof.model import schema
+from gpuprof.model import data_model
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile
 from gpuprof.readers.common import gunzip, json_events
@@ -102,7 +102,7 @@ def read(path: Path) -> Profile:
         start_resolution_ns=NS_PER_US,
     )
     return Profile(
-        origin, {name: schema.BY_NAME[name].table(rows) for name, rows in tables.items()}
+        origin, {name: data_model.BY_NAME[name].table(rows) for name, rows in tables.items()}
     )
 
 
@@ -115,7 +115,7 @@ def _ranges(operations: Iterable[_Timed], origin_us: int) -> list[dict[str, Any]
             "end_ns": (start_us - origin_us + duration_us) * NS_PER_US,
             "text": name,
             "domain": "",
-            "range_kind": schema.OPERATION,
+            "range_kind": data_model.OPERATION,
             "thread_id": threads.setdefault((lane[0], row), len(threads) + 1),
         }
         for lane, start_us, duration_us, name, row in sorted(operations, key=lambda of: of[1])

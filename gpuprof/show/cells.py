@@ -13,7 +13,8 @@ from gpuprof.base import units
 from gpuprof.base.kernel_names import short_names
 from gpuprof.base.labels import label
 from gpuprof.facts.hosts import NO_NAMES, DeviceNames
-from gpuprof.model.schema import PROCESS_BITS, Column, Kind, Text, texts
+from gpuprof.model.data_model import PROCESS_BITS
+from gpuprof.model.schema import Column, Kind, Text, texts
 
 Shown = TypeVar("Shown")
 

@@ -9,9 +9,10 @@ import pyarrow as pa
 from gpuprof.analyses import all_analyses
 from gpuprof.base.units import counted
 from gpuprof.facts import derived_tables
+from gpuprof.model.data_model import TABLES
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import TABLES, Column
+from gpuprof.model.schema import Column
 from gpuprof.show import Page, csv, json, renderer_named
 from gpuprof.show.listing import unit_of
 from gpuprof.show.overview import Grid

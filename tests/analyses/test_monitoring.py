@@ -11,7 +11,7 @@ from gpuprof.analyses.reports import report
 from gpuprof.analyses.samples import marked_epochs
 from gpuprof.analyses.trace_notes import overheads
 from gpuprof.base.manifest import Manifest, finish_manifest
-from gpuprof.model import schema
+from gpuprof.model import data_model
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile
 
@@ -23,7 +23,7 @@ EPOCHS = (
 
 
 def test_epochs_stand_in_their_order_with_their_time_per_step():
-    table = schema.EPOCHS.table([dict(epoch) for epoch in EPOCHS])
+    table = data_model.EPOCHS.table([dict(epoch) for epoch in EPOCHS])
     profile = Profile(Origin(Path("a"), "run", "none"), {"epochs": table})
 
     assert [tuple(row.values()) for row in marked_epochs(profile).to_pylist()] == [

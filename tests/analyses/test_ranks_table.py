@@ -6,7 +6,7 @@ from drawn_jobs import ALL_REDUCE, STEP_NS, job
 
 from gpuprof.analyses.ranks import rank_groups, rank_quantiles, ranks
 from gpuprof.base.units import number_ranges
-from gpuprof.model.schema import KERNELS
+from gpuprof.model.data_model import KERNELS
 
 
 def test_the_device_that_computes_longest_comes_first():

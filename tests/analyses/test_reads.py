@@ -12,7 +12,7 @@ from gpuprof.analyses import all_analyses
 from gpuprof.analyses.notes import OVERVIEW
 from gpuprof.analyses.reports import report
 from gpuprof.model.analysis import reads
-from gpuprof.model.schema import BY_NAME
+from gpuprof.model.data_model import BY_NAME
 from gpuprof.model.table import Table
 from gpuprof.readers import read_profile
 from gpuprof.readers.sqlite.source import SqliteFile

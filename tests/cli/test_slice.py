@@ -15,7 +15,7 @@ from gpuprof.analyses.steps import steps
 from gpuprof.base.errors import CorruptFileError
 from gpuprof.cli import chosen, cli
 from gpuprof.facts.parts import RecordingPart, part_of
-from gpuprof.model import schema
+from gpuprof.model import data_model
 from gpuprof.predict.predict import predict
 from gpuprof.readers.gpuprof import gpuprof_file, write_gpuprof_file
 
@@ -301,7 +301,7 @@ def test_steps_that_reach_beyond_the_part_are_compared_with_all_of_their_kernels
 def test_steps_of_a_device_that_does_nothing_are_none(run):
     part = run("--from", "2.3ms", "--to", "6.4ms", of=training())
     rows = [row | {"device_id": 5} for row in part.unrestricted.table("kept_steps").to_pylist()]
-    edited = part.unrestricted.with_table("kept_steps", schema.KEPT_STEPS.table(rows))
+    edited = part.unrestricted.with_table("kept_steps", data_model.KEPT_STEPS.table(rows))
 
     tables = report_of(edited.restricted(part.selection))
     assert tables["steps"] == tables["phases"] == []

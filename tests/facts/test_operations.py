@@ -14,7 +14,7 @@ from drawing import copied, draw
 from gpuprof.analyses.ranges import ranges
 from gpuprof.analyses.steps import steps
 from gpuprof.facts.moves import backward_peer_share
-from gpuprof.model.schema import NVTX_RANGES
+from gpuprof.model.data_model import NVTX_RANGES
 from gpuprof.model.table import Selection
 from gpuprof.readers import read_profile
 

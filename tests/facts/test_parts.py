@@ -10,9 +10,9 @@ from gpuprof.analyses.breakdown import breakdown
 from gpuprof.analyses.reports import report
 from gpuprof.base.errors import EmptyRecordingError, MissingTableError, UsageError
 from gpuprof.facts.parts import RecordingPart, part_of
+from gpuprof.model.data_model import ACTIVITY_SUMMARY
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import ACTIVITY_SUMMARY
 
 RANGED = draw(
     nvtx_ranges=[

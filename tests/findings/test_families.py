@@ -12,7 +12,7 @@ from gpuprof.analyses.reports import report
 from gpuprof.findings.causes import CAUSES, by_family, family_of
 from gpuprof.findings.costs import costs_of_devices
 from gpuprof.findings.findings import findings
-from gpuprof.model.schema import NVTX_RANGES
+from gpuprof.model.data_model import NVTX_RANGES
 from gpuprof.show import Page, renderer_named
 from gpuprof.show.notebook import report_summary, summary_html, summary_text
 from gpuprof.show.overview import findings_lines

@@ -9,7 +9,7 @@ from recordings import copy, kernel, summary, trace
 from test_replay import SMALL
 
 from gpuprof.base.errors import MissingTableError, UsageError
-from gpuprof.model import schema
+from gpuprof.model import data_model
 from gpuprof.predict.changes import apply
 from gpuprof.predict.link_models import FAST, SLOW, USUAL, fitted, links_named
 from gpuprof.predict.predict import predict
@@ -113,7 +113,7 @@ def test_a_faster_link_does_not_speed_up_pageable_copies_and_says_why():
     rows = [
         r | ends | {"src_memory_kind": "pageable"} for r in recording.table("memcpys").to_pylist()
     ]
-    pageable = recording.with_table("memcpys", schema.MEMCPYS.table(rows))
+    pageable = recording.with_table("memcpys", data_model.MEMCPYS.table(rows))
 
     for figures, took_us in (("1us,100GB/s", 10), ("1us,2GB/s", 51)):
         row = first_row(pageable, f"link[HtoD]={figures}")

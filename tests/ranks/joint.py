@@ -5,9 +5,9 @@ from pathlib import Path
 
 from gpuprof.analyses import ANALYSES
 from gpuprof.analyses.reports import report
+from gpuprof.model.data_model import BY_NAME
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import BY_NAME
 from gpuprof.ranks.partial import analyses_of, is_mergeable, job_profile, merged, reduced
 
 

@@ -8,7 +8,7 @@ from drawing import draw
 from ranks.joint import job_report, of_rank, ranks_of
 
 from gpuprof.analyses.reports import report
-from gpuprof.model.schema import BY_NAME
+from gpuprof.model.data_model import BY_NAME
 from gpuprof.readers.merged_ranks import joined
 
 SIZE = 1_000_000

@@ -9,7 +9,7 @@ from ranks.joint import job_report, of_rank, ranks_of
 from ranks.test_answers import stepping_job
 
 from gpuprof.analyses.reports import report
-from gpuprof.model.schema import BY_NAME, KERNELS
+from gpuprof.model.data_model import BY_NAME, KERNELS
 from gpuprof.readers.job_files import ranks_of_names
 from gpuprof.readers.merged_ranks import joined
 from gpuprof.show import Page

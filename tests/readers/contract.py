@@ -9,7 +9,7 @@ import pytest
 from gpuprof.analyses.activity_summary import activity_summary
 from gpuprof.base import cuda
 from gpuprof.facts.activity_sums import TABLES
-from gpuprof.model import schema
+from gpuprof.model import data_model
 from gpuprof.readers import all_readers, find_reader
 
 ROOT = Path(__file__).parents[2]
@@ -102,7 +102,7 @@ def check_tables(profile):
     assert set(profile.sources) <= set(gives)
     for name in profile.sources:
         table = profile.table(name)
-        spec = schema.BY_NAME[name]
+        spec = data_model.BY_NAME[name]
         assert table.schema == spec.arrow, name
         for column, meaning in spec.columns.items():
             assert not (meaning.required and table.column(column).null_count), (name, column)

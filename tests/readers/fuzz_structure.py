@@ -29,7 +29,7 @@ from nsys_export import KERNEL, MEMCPY, export, kernel, memcpy
 import gpuprof
 from recordings import copy, trace
 from gpuprof.analyses import reports
-from gpuprof.model import borders, schema
+from gpuprof.model import borders, data_model, schema
 from gpuprof.analyses import ANALYSES, LONG, analysis_named
 from gpuprof.show.archive import pack
 from gpuprof.base.errors import GpuprofError
@@ -107,7 +107,7 @@ def _of_all_tables():
     profile = trace(
         kernels=[{"start_ns": 0, "end_ns": 9, "name": "k"}], memcpys=[copy("HtoD", 0, 5)]
     )
-    for table in schema.TABLES:
+    for table in data_model.TABLES:
         if not profile.has(table.name):
             row = {name: known.get(name, of_type[c.dtype]) for name, c in table.columns.items()}
             profile = profile.with_table(table.name, table.table([row]))

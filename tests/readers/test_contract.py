@@ -21,7 +21,7 @@ from contract import (
 
 import gpuprof
 from gpuprof.base.errors import GpuprofError
-from gpuprof.model import schema
+from gpuprof.model import data_model
 from gpuprof.readers import READERS, all_readers, find_reader
 from gpuprof.readers.input_format import Reader
 
@@ -49,7 +49,7 @@ def test_every_reader_says_what_it_is():
     for reader in all_readers():
         assert reader.title
         assert reader.versions
-        assert set(reader.gives) <= set(schema.BY_NAME), reader.name
+        assert set(reader.gives) <= set(data_model.BY_NAME), reader.name
         ways = {reader.recognises, reader.searches} - {Reader.recognises, Reader.searches}
         assert ways or reader.recognises_folder or reader.name == BY_NAME_ALONE
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuprof.model import schema
+from gpuprof.model import data_model, schema
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile
 from gpuprof.readers import read_profile
@@ -67,7 +67,7 @@ ORIGINS = st.builds(
 )
 
 
-@pytest.mark.parametrize("table", schema.TABLES, ids=lambda table: table.name)
+@pytest.mark.parametrize("table", data_model.TABLES, ids=lambda table: table.name)
 @settings(max_examples=12)
 @given(data=st.data())
 def test_a_drawn_table_comes_back(table, data):

@@ -16,7 +16,7 @@ from test_fuzz import SEEDS
 from gpuprof.analyses import reports
 from gpuprof.base import errors
 from gpuprof.base.errors import CorruptFileError, GpuprofError, InputError, UnknownFormatError
-from gpuprof.model import schema
+from gpuprof.model import data_model
 from gpuprof.readers import inputs, read_profile
 from gpuprof.readers.gpuprof import write_data_set
 from gpuprof.readers.gpuprof.write_gpuprof_file import write as write_own
@@ -66,7 +66,7 @@ def test_a_report_refuses_a_launch_that_convert_refuses(tmp_path, column, value)
     ("table", "column"), [("epochs", "epoch"), ("runs", "rank"), ("monitor", "device_id")]
 )
 def test_what_is_counted_is_not_negative(tmp_path, table, column):
-    spec = schema.BY_NAME[table]
+    spec = data_model.BY_NAME[table]
     row = dict.fromkeys(spec.columns, 0) | {"command": "a", column: -1}
     rows = spec.table([{name: row[name] for name in spec.columns}])
 
@@ -89,7 +89,7 @@ def test_a_text_without_a_number_is_refused(tmp_path, value):
 
 def test_an_integer_where_a_text_stands_is_read_as_its_text(tmp_path):
     column = "memcpy_kind"
-    rows = schema.MEMCPYS.table([{"start_ns": 0, "end_ns": 9, column: "HtoD"}])
+    rows = data_model.MEMCPYS.table([{"start_ns": 0, "end_ns": 9, column: "HtoD"}])
     place = rows.column_names.index(column)
     path = own_file(tmp_path, memcpys=rows.set_column(place, column, pa.array([-5])))
 
@@ -98,13 +98,15 @@ def test_an_integer_where_a_text_stands_is_read_as_its_text(tmp_path):
 
 
 def test_an_overhead_of_an_unknown_source_is_refused(tmp_path):
-    rows = schema.OVERHEADS.table([{"start_ns": 0, "end_ns": 9, "source": "x", "name": "b"}])
+    rows = data_model.OVERHEADS.table([{"start_ns": 0, "end_ns": 9, "source": "x", "name": "b"}])
 
     assert "column source holds 'x' in row 1" in refusal(own_file(tmp_path, overheads=rows))
 
 
 def test_a_start_that_is_missing_is_refused_where_starts_alone_are_read(tmp_path):
-    starts = schema.KERNELS.table([KERNEL_ROW]).set_column(0, "start_ns", pa.nulls(1, pa.int64()))
+    starts = data_model.KERNELS.table([KERNEL_ROW]).set_column(
+        0, "start_ns", pa.nulls(1, pa.int64())
+    )
     path = own_file(tmp_path, kernels=starts, **{"kernels.names": None})
 
     with pytest.raises(CorruptFileError, match="column start_ns holds no value in row 1"):

@@ -20,7 +20,7 @@ from test_kineto import written as write_kineto
 from gpuprof import readers
 from gpuprof.analyses.reports import report
 from gpuprof.base.errors import CorruptFileError
-from gpuprof.model import schema
+from gpuprof.model import data_model
 from gpuprof.readers import read_profile
 from gpuprof.readers.gpuprof.write_gpuprof_file import write as write_own
 from gpuprof.readers.nsys import sqlite_export
@@ -52,7 +52,7 @@ def gpuprof_file(folder, **columns):
 def of_table(folder, name, rows):
     path = folder / "x.gpuprof"
     write_own(trace(kernels=[]), path)
-    return own_files.changed(path, **{name: schema.BY_NAME[name].table(rows)})
+    return own_files.changed(path, **{name: data_model.BY_NAME[name].table(rows)})
 
 
 @pytest.mark.parametrize("write_recording", [nsys, nvprof, kineto, gpuprof_file])
@@ -82,7 +82,7 @@ def test_pieces_are_checked_as_well(tmp_path):
 
 
 def test_what_is_missing_from_a_column_that_needs_it_is_refused(tmp_path):
-    rows = schema.KERNELS.table([{"start_ns": 1, "end_ns": 2, "name": "k"}])
+    rows = data_model.KERNELS.table([{"start_ns": 1, "end_ns": 2, "name": "k"}])
     path = of_table(tmp_path, "kernels", [])
     own_files.changed(path, kernels=rows.set_column(1, "end_ns", pa.nulls(1, pa.int64())))
 

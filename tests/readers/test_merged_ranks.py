@@ -19,9 +19,9 @@ from gpuprof.base.errors import (
     UnknownFormatError,
 )
 from gpuprof.facts import launches as launching
+from gpuprof.model.data_model import KERNELS, LINKS
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import KERNELS, LINKS
 from gpuprof.readers import merged_ranks, read_profile
 from gpuprof.readers.job_numbers import JobNumbers
 from gpuprof.readers.merged_ranks import joined

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.model.schema import FLOAT, INT, RUNS, TEXT, Column, Kind
+from gpuprof.model.data_model import RUNS
+from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Kind
 from gpuprof.show.cells import cell, cell_of, percent, without_common_ends
 
 

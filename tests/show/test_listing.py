@@ -1,6 +1,6 @@
 import re
 
-from gpuprof.model.schema import ACTIVITY_SUMMARY, RUNS
+from gpuprof.model.data_model import ACTIVITY_SUMMARY, RUNS
 from gpuprof.show.listing import schemas_text
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from recordings import copy, kernel, trace
 
 from gpuprof.facts.hosts import NO_NAMES
-from gpuprof.model import schema
+from gpuprof.model import data_model
 from gpuprof.model.table import Selection
 from gpuprof.predict.predict import predict
 from gpuprof.show import Page
@@ -64,7 +64,7 @@ def test_people_read_that_a_copy_goes_through_the_host_and_programs_its_key(prof
         route | {"memcpy_kind": kind, "path": "staged", "start_ns": start, "end_ns": end}
         for kind, start, end in (("DtoH", 61_000, 80_000), ("HtoD", 80_000, 100_000))
     ]
-    staged = profile.with_table("memcpys", schema.MEMCPYS.table(halves))
+    staged = profile.with_table("memcpys", data_model.MEMCPYS.table(halves))
     result = predict(staged, [])
 
     shown = prediction_text(result, staged.origin, "terminal", Page())

@@ -19,7 +19,7 @@ from gpuprof.base import cuda, json_input
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError
 from gpuprof.base.kernel_names import demangled
 from gpuprof.base.units import counted
-from gpuprof.model import borders, schema
+from gpuprof.model import borders, data_model, schema
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile
 from gpuprof.readers.common.parquet_columns import FilePart, opened
@@ -164,7 +164,7 @@ class _Process:
     def kernels(self) -> pa.Table:
         """Kernels, named as their authors wrote them."""
         names = self._text(self._tables["kernels"]["name"], demangled)
-        return self._table(schema.KERNELS, "kernels", name=names.fill_null(cuda.UNKNOWN))
+        return self._table(data_model.KERNELS, "kernels", name=names.fill_null(cuda.UNKNOWN))
 
     def memcpys(self) -> pa.Table:
         """Copies and peer copies, which CUPTI keeps apart.
@@ -180,12 +180,14 @@ class _Process:
             for name, is_host in (("src_device_id", from_host), ("dst_device_id", to_host))
         }
         direct = pa.array(["direct"] * len(self._tables["peer_memcpys"]["start"]), pa.string())
-        copies = self._table(schema.MEMCPYS, "memcpys", **ends)
-        return pa.concat_tables([copies, self._table(schema.MEMCPYS, "peer_memcpys", path=direct)])
+        copies = self._table(data_model.MEMCPYS, "memcpys", **ends)
+        return pa.concat_tables(
+            [copies, self._table(data_model.MEMCPYS, "peer_memcpys", path=direct)]
+        )
 
     def memsets(self) -> pa.Table:
         """Memsets."""
-        return self._table(schema.MEMSETS, "memsets")
+        return self._table(data_model.MEMSETS, "memsets")
 
     def api_calls(self) -> pa.Table:
         """Calls; ``cudaMalloc_v3020`` names when the arguments of ``cudaMalloc`` last changed."""
@@ -193,7 +195,7 @@ class _Process:
         names = self._text(rows["name"], lambda name: _VERSION.sub("", name))
         apis = np.where(rows["kind"] == _DRIVER, "driver", "runtime")
         return self._table(
-            schema.API_CALLS, "api_calls", name=names.fill_null(cuda.UNKNOWN), api=apis
+            data_model.API_CALLS, "api_calls", name=names.fill_null(cuda.UNKNOWN), api=apis
         )
 
     def nvtx_ranges(self) -> pa.Table:
@@ -217,13 +219,13 @@ class _Process:
                     "domain": domains[first],
                     **{name: values[first] for name, values in place.items()},
                 })  # fmt: skip
-        return schema.NVTX_RANGES.table(ranges)
+        return data_model.NVTX_RANGES.table(ranges)
 
     def synchronizations(self) -> pa.Table:
         """Waits."""
         kinds = self._tables["synchronizations"]["type"].tolist()
         words = pa.array([cuda.SYNC_KINDS.get(number) for number in kinds], pa.string())
-        return self._table(schema.SYNCHRONIZATIONS, "synchronizations", sync_kind=words)
+        return self._table(data_model.SYNCHRONIZATIONS, "synchronizations", sync_kind=words)
 
     def _table(self, spec: schema.Schema, table: str, **columns_made: Any) -> pa.Table:
         """A table of the data model: columns that were made, and those that CUPTI has."""

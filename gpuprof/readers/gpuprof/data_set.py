@@ -10,7 +10,7 @@ DuckDB, Polars, pandas and Spark read its tables as they are::
       kernels/rank=1/part-0.parquet
       memcpys/rank=0/part-0.parquet
 
-Each file has all columns of its table in `gpuprof.model.schema`, of the same types in each rank,
+Each file has all columns of its table in `gpuprof.model.data_model`, of the same types in each rank,
 but for ``rank``, which is that of its folder; where that is not known the folder is that of null,
 as Hive calls it. Times are on the clock of the job, rows in the order of their start. A table
 without rows has no file. A rank with several recordings has ``part-1.parquet`` and so on.
@@ -30,7 +30,7 @@ import pyarrow as pa
 
 from gpuprof.base import json_input
 from gpuprof.base.errors import CorruptFileError, GpuprofError, InputError, UnknownFormatError
-from gpuprof.model import borders, schema
+from gpuprof.model import borders, data_model, schema
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile, Source
 from gpuprof.model.spilling import Kinds
@@ -135,7 +135,7 @@ def file_name(table: str, rank: int | None, part: int) -> str:
 
 def columns_of(table: str) -> Kinds:
     """The columns that the files of a table have, with their types."""
-    return {name: kind for name, kind in schema.BY_NAME[table].kinds.items() if name != RANK}
+    return {name: kind for name, kind in data_model.BY_NAME[table].kinds.items() if name != RANK}
 
 
 def read(path: Path) -> Profile:
@@ -235,7 +235,7 @@ def _document(file: Path, kind: type[_Document]) -> _Document:
         msg = f"{file}: it is damaged{why}"
         raise CorruptFileError(msg, _HINT) from error
     tables = document.job if isinstance(document, Header) else document.tables
-    if unknown := tables.keys() - schema.BY_NAME.keys():
+    if unknown := tables.keys() - data_model.BY_NAME.keys():
         msg = f"{file}: there is no table {min(unknown)}"
         raise CorruptFileError(msg, _HINT)
     return document
@@ -272,13 +272,13 @@ def _recording(file: Path, stored: StoredRecording) -> Profile:
         packed = _packed(path / stored.file_of(name), stored.tables[name], name)
         kinds = columns_of(name)
         rows = ParquetColumns([packed], kinds, failure, stored.shift_ns)
-        return Table(schema.BY_NAME[name], [Part(rows, {column: column for column in kinds})])
+        return Table(data_model.BY_NAME[name], [Part(rows, {column: column for column in kinds})])
 
-    sources: dict[str, Source] = {name: schema.BY_NAME[name].empty() for name in stored.tables}
+    sources: dict[str, Source] = {name: data_model.BY_NAME[name].empty() for name in stored.tables}
     sources |= {name: partial(table, name) for name in files if name not in small}
     sources |= {name: _small(file, name, stored.file_of(name), t) for name, t in small.items()}
     events = sum(
-        t.rows for name, t in stored.tables.items() if "end_ns" in schema.BY_NAME[name].columns
+        t.rows for name, t in stored.tables.items() if "end_ns" in data_model.BY_NAME[name].columns
     )
     origin = Origin(file, **msgspec.structs.asdict(stored.origin))
     return Profile(origin, sources, stored=events)
@@ -298,7 +298,7 @@ def _small(header: Path, name: str, file_of_table: str, stored: StoredTable) -> 
             msg = f"{header}: it has other ranks than {file_of_table} has rows"
             raise CorruptFileError(msg, _HINT)
         table = table.append_column(RANK, pa.array(stored.ranks, pa.int64()))
-    return schema.BY_NAME[name].conform(table)
+    return data_model.BY_NAME[name].conform(table)
 
 
 def _packed(file: Path, stored: StoredTable, name: str) -> ParquetFile:
@@ -345,7 +345,7 @@ READER: Final = Reader(
     name="gpuprof-dataset",
     title="gpuprof's data set of a job: a folder of Parquet files by table and rank",
     versions=f"version {VERSION}",
-    gives=tuple(schema.BY_NAME),
+    gives=tuple(data_model.BY_NAME),
     cannot="",
     read=read,
     recognises=lambda head: head.startswith(b'{"gpuprof_recording":'),

@@ -6,7 +6,7 @@ not compressed again, of
 - ``gpuprof.json``, its first member: ``gpuprof_file``, the version of the format; ``written_by``;
   ``converted_from``, a name without its folder; ``origin``, the fields of `OriginFields`; of a
   part of a recording ``part``, the fields of `PartFields`.
-- ``<table>.parquet`` for each recorded table: the columns of `gpuprof.model.schema` that hold
+- ``<table>.parquet`` for each recorded table: the columns of `gpuprof.model.data_model` that hold
   anything, integers in as many bits as they need, rows by their start. Groups of rows say which
   times they hold, and each page carries a checksum. Further rows of a large table are in
   ``<table>.1.parquet`` and so on, each with the columns and types that its own rows need.
@@ -33,7 +33,7 @@ import pyarrow as pa
 
 from gpuprof.base import json_input
 from gpuprof.base.errors import CorruptFileError, InputError, UnknownFormatError
-from gpuprof.model import borders, schema
+from gpuprof.model import borders, data_model, schema
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile, Source
 from gpuprof.model.spilling import Kinds
@@ -123,10 +123,10 @@ def read(path: Path) -> Profile:
         msg = f"{path} is a gpuprof file of version {version!r}; this gpuprof reads 1 to {VERSION}"
         raise UnknownFormatError(msg, "Read it with the gpuprof that wrote it, or a newer one.")
     tables = {
-        name: _table(path, name, members) for name in schema.BY_NAME if name + SUFFIX in members
+        name: _table(path, name, members) for name in data_model.BY_NAME if name + SUFFIX in members
     }
     sources = {name: _source(path, name, *table) for name, table in tables.items()}
-    timed = (n for n in tables if "end_ns" in schema.BY_NAME[n].columns)
+    timed = (n for n in tables if "end_ns" in data_model.BY_NAME[n].columns)
     stored = sum(tables[n][0].row_count for n in timed)
     recording = Profile(Origin(path, **origin_fields), sources, stored=stored)
     return recording if part == EVERYTHING else recording.restricted(part)
@@ -213,7 +213,7 @@ def _table(
             those of the table; or one number means two names: what it is joined to would count
             twice.
     """
-    where, spec, names = f"{path}, table {name}", schema.BY_NAME[name], None
+    where, spec, names = f"{path}, table {name}", data_model.BY_NAME[name], None
     texts = {column: kind for column, kind in spec.kinds.items() if kind == pa.string()}
     of_names = members.get(member_name(name + NAMES))
     try:
@@ -291,7 +291,7 @@ def _check_numbers(where: str, names: _ParquetRows) -> None:
 
 def _source(path: Path, name: str, rows: _ParquetRows, names: _ParquetRows | None) -> Source:
     """A table for queries; of a few rows without times, such as devices, these."""
-    spec = schema.BY_NAME[name]
+    spec = data_model.BY_NAME[name]
     if not rows.row_count:
         return spec.empty()
     if rows.row_count <= _FEW_ROWS and "start_ns" not in spec.columns:
@@ -323,7 +323,7 @@ READER: Final = Reader(
     name="gpuprof",
     title="gpuprof's own file (.gpuprof)",
     versions=f"versions 1 to {VERSION}",
-    gives=tuple(schema.BY_NAME),
+    gives=tuple(data_model.BY_NAME),
     cannot="",
     read=read,
     recognises=lambda head: begins_archive(head, HEADER),

@@ -9,11 +9,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from gpuprof.model.data_model import API_CALLS, BY_NAME, KEPT_STEPS
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import NOTHING, Int64s, Intervals, together, union
 from gpuprof.model.pairs import NOT_FOUND, pair_places, sorted_pairs
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import API_CALLS, BY_NAME, KEPT_STEPS
 from gpuprof.model.table import Selection
 
 _WORK: Final = ("kernels", "memcpys", "memsets", "graph_launches")

@@ -22,7 +22,7 @@ from gpuprof.base.json_input import integer, number, text
 from gpuprof.base.labels import TIMING_ONLY
 from gpuprof.base.manifest import MANIFEST, MONITOR, PROGRAM_LOG, is_run, read_manifest
 from gpuprof.base.units import NS_PER_S
-from gpuprof.model import schema
+from gpuprof.model import data_model, schema
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile
 from gpuprof.readers.gpuprof.packed_run import is_packed_run, unpack
@@ -96,7 +96,7 @@ def _read_folder(folder: Path) -> Profile:
             profile = _joined(profiles)
     sources, inner = dict(profile.sources), profile.origin
     if manifest.epochs:
-        sources["epochs"] = schema.EPOCHS.table([dict(epoch) for epoch in manifest.epochs])
+        sources["epochs"] = data_model.EPOCHS.table([dict(epoch) for epoch in manifest.epochs])
     sampled = samples(folder, manifest.epochs, inner.epoch_ns)
     if sampled is not None:
         sources["monitor"] = sampled
@@ -167,7 +167,7 @@ def _joined(profiles: Sequence[Profile]) -> Profile:
         # A recording that numbers no runs is one.
         first_run = last_run + 1
     tables = {name: pa.concat_tables(of_profiles) for name, of_profiles in parts.items()}
-    for name in tables.keys() & {schema.DEVICES.name, schema.LINKS.name}:
+    for name in tables.keys() & {data_model.DEVICES.name, data_model.LINKS.name}:
         # A device or link that every recording lists is one.
         rows = tables[name]
         tables[name] = rows.group_by(rows.column_names, use_threads=False).aggregate([])
@@ -180,7 +180,7 @@ def _joined(profiles: Sequence[Profile]) -> Profile:
 def samples(
     folder: Path, epochs: Iterable[Mapping[str, Any]], epoch_ns: int | None
 ) -> pa.Table | None:
-    """The table `schema.MONITOR`; None where nothing was sampled.
+    """The table `data_model.MONITOR`; None where nothing was sampled.
 
     Args:
         folder: The run's.
@@ -191,7 +191,7 @@ def samples(
     for row in json_input.lines(folder / MONITOR):
         try:
             unix_ns = integer(row.get("unix_ns"))
-            (sample,) = typed(schema.MONITOR, [row])
+            (sample,) = typed(data_model.MONITOR, [row])
         except (ValueError, AttributeError, OverflowError):
             continue
         if unix_ns is not None and unix_ns in _TIMES_NS:
@@ -204,7 +204,7 @@ def samples(
         for e in epochs
         if (start_ns := e.get("started_at_unix_ns")) is not None and e["seconds"] is not None
     ]
-    return schema.MONITOR.table([
+    return data_model.MONITOR.table([
         sample
         | {"time_ns": at - origin_ns, "epoch": next((e for span, e in spans if at in span), None)}
         for at, sample in rows

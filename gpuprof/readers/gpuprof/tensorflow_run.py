@@ -16,7 +16,7 @@ from gpuprof.base.errors import CorruptFileError, InputError
 from gpuprof.base.json_input import integer, text
 from gpuprof.base.secrets import masked_words
 from gpuprof.base.units import counted
-from gpuprof.model import schema
+from gpuprof.model import data_model
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile
 from gpuprof.readers.gpuprof.run_folder import Row, typed
@@ -60,13 +60,13 @@ def _profile(path: Path, document: Row) -> Profile:
     # What the process said of itself is optional, and nothing where it is of another type.
     process = _of_type(dict, document.get("process"))
     devices = enumerate(_of_type(list, process.get("devices")))
-    copies = typed(schema.TENSOR_COPIES, document["tensor_copies"])
+    copies = typed(data_model.TENSOR_COPIES, document["tensor_copies"])
     for row in copies:
         size, calls = row["bytes_per_call"], row["calls"]
         row["bytes"] = None if size is None or calls is None else size * calls
     tables = {
-        "functions": typed(schema.FUNCTIONS, document["functions"]),
-        "operations": typed(schema.OPERATIONS, document["operations"]),
+        "functions": typed(data_model.FUNCTIONS, document["functions"]),
+        "operations": typed(data_model.OPERATIONS, document["operations"]),
         "tensor_copies": copies,
         "devices": [{"device_id": number, "name": text(name)} for number, name in devices],
     }
@@ -74,7 +74,7 @@ def _profile(path: Path, document: Row) -> Profile:
     if "graphs" in document:
         graphs = document["graphs"]
         inputs = [row for trace, graph in enumerate(graphs) for row in _inputs(trace, graph)]
-        tables["operation_inputs"] = typed(schema.OPERATION_INPUTS, inputs)
+        tables["operation_inputs"] = typed(data_model.OPERATION_INPUTS, inputs)
         variables = [
             {
                 "function": graph["function"],
@@ -85,12 +85,13 @@ def _profile(path: Path, document: Row) -> Profile:
             for graph in graphs
             for number, size in graph["variables"]
         ]
-        tables["variables"] = typed(schema.VARIABLES, variables)
+        tables["variables"] = typed(data_model.VARIABLES, variables)
     data = [row for row in copies if not row["is_control"]]
     sources = {
-        n: schema.BY_NAME[n].conform(schema.BY_NAME[n].table(rows)) for n, rows in tables.items()
+        n: data_model.BY_NAME[n].conform(data_model.BY_NAME[n].table(rows))
+        for n, rows in tables.items()
     }
-    sources["activity_summary"] = schema.ACTIVITY_SUMMARY.table(_summary(data))
+    sources["activity_summary"] = data_model.ACTIVITY_SUMMARY.table(_summary(data))
     command = process.get("command")
     words = [text(word) or "" for word in command] if isinstance(command, list) else None
     origin = Origin(

@@ -14,7 +14,7 @@ import pyarrow as pa
 from gpuprof import __version__
 from gpuprof.base.machine import in_turn
 from gpuprof.base.units import encodable
-from gpuprof.model import schema
+from gpuprof.model import data_model
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile, RankRecording
 from gpuprof.readers.gpuprof.data_set import (
@@ -49,7 +49,7 @@ def write(profile: Profile, folder: Path) -> None:
         OSError: A file cannot be written.
         GpuprofError: A recording breaks its format's rules.
     """
-    runs = profile.table("runs") if profile.has("runs") else schema.RUNS.empty()
+    runs = profile.table("runs") if profile.has("runs") else data_model.RUNS.empty()
     rank = runs[RANK][0].as_py() if runs.num_rows == 1 else None
     parts = profile.parts or (RankRecording(rank, profile),)
     names, numbered = [], []
@@ -73,7 +73,7 @@ def write(profile: Profile, folder: Path) -> None:
     of_parts = {name for part in parts for name in part.profile.sources}
     of_job = {
         name: _write_table(profile, name, folder / file_name(name, None, 0), 0)
-        for name in schema.BY_NAME
+        for name in data_model.BY_NAME
         if profile.has(name) and name not in of_parts and profile.table(name).num_rows
     }
     header = Header(VERSION, f"gpuprof {__version__}", _fields(profile.origin), names, of_job)
@@ -100,7 +100,7 @@ def _write_recording(
     shift_ns = 0 if epoch_ns is None or began_ns is None else began_ns - epoch_ns
     tables = {
         name: _write_table(replace(profile), name, folder / file_name(name, rank, number), shift_ns)
-        for name in schema.BY_NAME
+        for name in data_model.BY_NAME
         if profile.has(name)
     }
     return StoredRecording(VERSION, rank, number, shift_ns, _fields(profile.origin), tables)
@@ -117,7 +117,7 @@ def _write_table(profile: Profile, name: str, file: Path, shift_ns: int) -> Stor
     import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s that only this command needs
     import pyarrow.parquet as pq  # noqa: PLC0415 - as above
 
-    spec, kinds = schema.BY_NAME[name], columns_of(name)
+    spec, kinds = data_model.BY_NAME[name], columns_of(name)
     batches = batches_by_start(alone(profile, name), name, spec.columns)
     first = next(batches, None)
     if first is None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from gpuprof import __version__
 from gpuprof.base.machine import in_turn
 from gpuprof.base.units import encodable
-from gpuprof.model import schema
+from gpuprof.model import data_model, schema
 from gpuprof.model.arrow_values import as_arrow
 from gpuprof.model.profile import Profile
 from gpuprof.model.table import EVERYTHING, joined
@@ -73,14 +73,14 @@ def write(profile: Profile, path: Path) -> None:
     header = encodable(json.dumps(fields, indent=1, ensure_ascii=False)) + "\n"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(zipfile.ZipInfo(HEADER, _NO_TIME), header)
-        for name in schema.BY_NAME:
+        for name in data_model.BY_NAME:
             if profile.has(name):
                 _write_table(alone(tables[name], name), name, archive)
 
 
 def alone(profile: Profile, name: str) -> Profile:
     """The recording with one of its large tables, so that what is read of it is freed after it."""
-    if "start_ns" not in schema.BY_NAME[name].columns:
+    if "start_ns" not in data_model.BY_NAME[name].columns:
         return profile
     return replace(profile, sources={name: profile.sources[name]})
 
@@ -99,14 +99,14 @@ def _write_table(profile: Profile, name: str, archive: zipfile.ZipFile) -> None:
     rows = sorted((number, place) for place, number in enumerate(names.numbers) if number in used)
     texts = [[of[place] for _, place in rows] for of in names.columns.values()]
     arrays = [schema.integers([number for number, _ in rows]), *map(schema.texts, texts)]
-    specs = {NUMBER: _NUMBERS} | {of: schema.BY_NAME[name].columns[of] for of in names.columns}
+    specs = {NUMBER: _NUMBERS} | {of: data_model.BY_NAME[name].columns[of] for of in names.columns}
     content, _ = _packed([pa.RecordBatch.from_arrays(arrays, [*specs])], specs)
     archive.writestr(zipfile.ZipInfo(member_name(name + NAMES), _NO_TIME), content)
 
 
 def written_columns(profile: Profile, name: str) -> _Columns:
     """What is written of a table; names of activities are numbered."""
-    columns, source = schema.BY_NAME[name].columns, profile.sources[name]
+    columns, source = data_model.BY_NAME[name].columns, profile.sources[name]
     # Of a table whose names may be missing, a number could not say so.
     is_named = "start_ns" in columns and "name" in columns and columns["name"].required
     if not is_named:

@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from gpuprof.base import json_input
 from gpuprof.base.json_input import Scalar, integer
-from gpuprof.model.schema import MEMORY_EVENTS, arrow
+from gpuprof.model.data_model import MEMORY_EVENTS
+from gpuprof.model.schema import arrow
 from gpuprof.native.trace_events import EventRows
 from gpuprof.readers.common import json_events
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from gpuprof.base import cuda, json_input
 from gpuprof.base.json_input import Scalar, integer, text
-from gpuprof.model import schema
+from gpuprof.model import data_model, schema
 from gpuprof.model.schema import arrow
 from gpuprof.model.words import narrowed
 from gpuprof.readers.common.compact_columns import column
@@ -62,14 +62,17 @@ def tables(
         job: Rank and number of ranks, as columns of ``runs``.
     """
     process_id = process_id_of(groups)
-    recorded = {schema.API_CALLS.name: _api_calls(groups), schema.NVTX_RANGES.name: _ranges(groups)}
+    recorded = {
+        data_model.API_CALLS.name: _api_calls(groups),
+        data_model.NVTX_RANGES.name: _ranges(groups),
+    }
     if not is_untraced(groups):
         kernels, copies, memsets = (groups.get(k, NOTHING).by_start() for k in EventKind.WORK)
         recorded[EventKind.KERNELS] = _kernels(kernels, process_id)
         recorded[EventKind.MEMCPYS] = _memcpys(copies, process_id)
         recorded[EventKind.MEMSETS] = _memsets(memsets, process_id)
         if any(event.args.collective for event in kernels.events):
-            recorded[schema.COLLECTIVES.name] = _collectives(kernels, process_id)
+            recorded[data_model.COLLECTIVES.name] = _collectives(kernels, process_id)
     # These two are there only where the user asked for them, and in newer versions.
     if EventKind.SYNCHRONIZATIONS in groups:
         group = groups[EventKind.SYNCHRONIZATIONS].by_start()
@@ -87,9 +90,9 @@ def tables(
         for capability in [(integer(device.compute_major), integer(device.compute_minor))]
     ]
     if named:
-        recorded[schema.DEVICES.name] = schema.DEVICES.table(named)
+        recorded[data_model.DEVICES.name] = data_model.DEVICES.table(named)
     run = {"run_id": 0, "process_id": process_id, **job}
-    return recorded | {schema.RUNS.name: schema.RUNS.table([run])}
+    return recorded | {data_model.RUNS.name: data_model.RUNS.table([run])}
 
 
 def has_work(groups: Mapping[str, TimedEvents]) -> bool:
@@ -170,7 +173,7 @@ def _kernels(group: TimedEvents, process_id: int | None) -> pa.Table:
     for axis, letter in enumerate("xyz"):
         columns[f"grid_{letter}"] = [_along(a.grid, axis) for a in arguments]
         columns[f"block_{letter}"] = [_along(a.block, axis) for a in arguments]
-    return _narrow(schema.KERNELS, group, columns)
+    return _narrow(data_model.KERNELS, group, columns)
 
 
 def _along(sizes: tuple[Scalar, ...] | Scalar, axis: int) -> int | None:
@@ -199,7 +202,7 @@ def _memcpys(group: TimedEvents, process_id: int | None) -> pa.Table:
         **{name: [row[number] for row in rows] for number, name in enumerate(texts)},
         "bytes": [integer(event.args.bytes) for event in group.events],
     }
-    return _narrow(schema.MEMCPYS, group, columns)
+    return _narrow(data_model.MEMCPYS, group, columns)
 
 
 def _memcpy_parts(name: str) -> tuple[str, str | None, str | None]:
@@ -223,7 +226,7 @@ def _memsets(group: TimedEvents, process_id: int | None) -> pa.Table:
         "bytes": [integer(event.args.bytes) for event in group.events],
         "memory_kind": [cuda.memory_kind(match[1]) if match else None for match in kinds],
     }
-    return _narrow(schema.MEMSETS, group, columns)
+    return _narrow(data_model.MEMSETS, group, columns)
 
 
 def _api_calls(groups: Mapping[str, TimedEvents]) -> pa.Table:
@@ -237,7 +240,7 @@ def _api_calls(groups: Mapping[str, TimedEvents]) -> pa.Table:
         "process_id": [integer(event.pid) for event in group.events],
         "thread_id": [integer(event.tid) for event in group.events],
     }
-    return _narrow(schema.API_CALLS, group, columns)
+    return _narrow(data_model.API_CALLS, group, columns)
 
 
 def _ranges(groups: Mapping[str, TimedEvents]) -> pa.Table:
@@ -256,9 +259,9 @@ def _ranges(groups: Mapping[str, TimedEvents]) -> pa.Table:
         "domain": [""] * len(events),
         "range_kind": [
             *["annotation"] * len(annotations),
-            *[schema.OPERATION] * len(operations),
+            *[data_model.OPERATION] * len(operations),
             *(
-                schema.OPERATION if _OPERATION.fullmatch(event.label) else "annotation"
+                data_model.OPERATION if _OPERATION.fullmatch(event.label) else "annotation"
                 for event in operators
             ),
         ],
@@ -266,7 +269,7 @@ def _ranges(groups: Mapping[str, TimedEvents]) -> pa.Table:
         "thread_id": [integer(event.tid) for event in events],
         "inputs": [_inputs(event.args) for event in events],
     }
-    return _narrow(schema.NVTX_RANGES, group, columns)
+    return _narrow(data_model.NVTX_RANGES, group, columns)
 
 
 def _inputs(args: Arguments) -> str | None:
@@ -305,7 +308,7 @@ def python_calls(group: TimedEvents) -> pa.Table:
         "process_id": [integer(event.pid) for event in group.events],
         "thread_id": [integer(event.tid) for event in group.events],
     }
-    return _narrow(schema.HOST_CALLS, group, columns)
+    return _narrow(data_model.HOST_CALLS, group, columns)
 
 
 def _synchronizations(group: TimedEvents, process_id: int | None) -> pa.Table:
@@ -322,7 +325,7 @@ def _synchronizations(group: TimedEvents, process_id: int | None) -> pa.Table:
         ],
         "src_stream_id": sources,
     }
-    return _narrow(schema.SYNCHRONIZATIONS, group, columns)
+    return _narrow(data_model.SYNCHRONIZATIONS, group, columns)
 
 
 def _collectives(group: TimedEvents, process_id: int | None) -> pa.Table:
@@ -339,7 +342,7 @@ def _collectives(group: TimedEvents, process_id: int | None) -> pa.Table:
         "group_size": [integer(a.group_size) for a in arguments],
         "process_group": [text(a.group) for a in arguments],
     }
-    return _narrow(schema.COLLECTIVES, named, columns)
+    return _narrow(data_model.COLLECTIVES, named, columns)
 
 
 def _message_bytes(elements: Scalar, dtype: Scalar) -> int | None:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.base.json_input import Scalar, integer, text
-from gpuprof.model import schema
+from gpuprof.model import data_model
 from gpuprof.readers.common.json_events import Integers, check_length
 
 _NO_TIME: Final = msgspec.Raw(b"null")
@@ -20,15 +20,19 @@ _RAW: Final = ("input_shapes", "input_shapes_old", "input_types")
 class EventKind:
     """What an event is; of events that have a table of their own its name."""
 
-    KERNELS, MEMCPYS, MEMSETS = schema.KERNELS.name, schema.MEMCPYS.name, schema.MEMSETS.name
+    KERNELS, MEMCPYS, MEMSETS = (
+        data_model.KERNELS.name,
+        data_model.MEMCPYS.name,
+        data_model.MEMSETS.name,
+    )
     WORK = (KERNELS, MEMCPYS, MEMSETS)
     CALLS = RUNTIME, DRIVER = "runtime", "driver"
-    ANNOTATIONS, SYNCHRONIZATIONS = "annotations", schema.SYNCHRONIZATIONS.name
+    ANNOTATIONS, SYNCHRONIZATIONS = "annotations", data_model.SYNCHRONIZATIONS.name
     # Since annotations have a category of their own, and before.
     OPERATIONS, OPERATORS = "operations", "operators"
     # As many as all other events, so they are read on demand.
-    PYTHON = schema.HOST_CALLS.name
-    MEMORY = schema.MEMORY_EVENTS.name
+    PYTHON = data_model.HOST_CALLS.name
+    MEMORY = data_model.MEMORY_EVENTS.name
 
 
 class Arguments(msgspec.Struct, gc=False):

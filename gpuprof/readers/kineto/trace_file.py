@@ -21,7 +21,7 @@ from gpuprof.base import json_input
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError
 from gpuprof.base.json_input import Scalar, integer, text
 from gpuprof.base.units import NS_PER_US, counted
-from gpuprof.model import schema
+from gpuprof.model import data_model
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile, Source
 from gpuprof.model.table import Table, in_memory
@@ -188,9 +188,9 @@ def _memory_events(path: Path, origin_ns: int) -> Table:
         if scanned is not None:
             with suppress(json_input.ShapeError):
                 events = allocations.of_rows(scanned[0][EventKind.MEMORY], origin_ns)
-                return in_memory(schema.MEMORY_EVENTS, events)
+                return in_memory(data_model.MEMORY_EVENTS, events)
         raw = _raw_events(path, allocations.MEMORY)
-        return in_memory(schema.MEMORY_EVENTS, allocations.of_events(path, raw, origin_ns))
+        return in_memory(data_model.MEMORY_EVENTS, allocations.of_events(path, raw, origin_ns))
 
 
 def _raw_events(path: Path, category: str) -> list[msgspec.Raw]:
@@ -214,7 +214,7 @@ def _python_calls(path: Path, origin_ns: int) -> Table:
         else:
             timed = _timed(path, EventKind.PYTHON, _raw_events(path, _PYTHON))
         calls = event_tables.python_calls(_sound(timed).since(origin_ns))
-        return in_memory(schema.HOST_CALLS, calls)
+        return in_memory(data_model.HOST_CALLS, calls)
 
 
 def _sound(group: TimedEvents) -> TimedEvents:

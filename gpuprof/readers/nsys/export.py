@@ -19,7 +19,7 @@ import pyarrow as pa
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError, excerpt
 from gpuprof.base.secrets import REMOVED, masked_words
 from gpuprof.base.units import counted
-from gpuprof.model import borders, schema
+from gpuprof.model import borders, data_model, schema
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.origin import Origin
 from gpuprof.model.pairs import distinct
@@ -172,9 +172,9 @@ def _recorded(
     if fault is None:
         # nsys leaves a table without rows out of the file.
         empty = (*CUDA_TABLES, "graph_launches")
-        sources = {name: schema.BY_NAME[name].empty() for name in empty} | sources
+        sources = {name: data_model.BY_NAME[name].empty() for name in empty} | sources
     if _was_on(capture, "NVTX"):
-        sources.setdefault("nvtx_ranges", schema.NVTX_RANGES.empty())
+        sources.setdefault("nvtx_ranges", data_model.NVTX_RANGES.empty())
     if sources.keys() & {*CUDA_TABLES, "nvtx_ranges"}:
         return sources
     if _was_on(capture, "CUDA"):
@@ -298,7 +298,7 @@ def _devices(export: Export) -> Table:
     rows = [(export.machine_numbers.get((p, n), n), p, row) for n, p, row in rows]
     devices = [_device(*row) for row in rows]
     where = f"{export.path}, table devices"
-    return in_memory(schema.DEVICES, checked_table(where, schema.DEVICES, devices))
+    return in_memory(data_model.DEVICES, checked_table(where, data_model.DEVICES, devices))
 
 
 # The columns of devices that are read, whichever of them a version has.
@@ -349,7 +349,7 @@ def _runs(export: Export, table: str, process: Computed | str) -> Table:
         for place, number in enumerate(numbered)
     ]
     where = f"{export.path}, table runs"
-    return in_memory(schema.RUNS, checked_table(where, schema.RUNS, runs))
+    return in_memory(data_model.RUNS, checked_table(where, data_model.RUNS, runs))
 
 
 def checked_table(where: str, spec: Schema, rows: list[dict[str, Any]]) -> pa.Table:

@@ -13,9 +13,9 @@ from typing import Any, Final
 import numpy as np
 
 from gpuprof.base.cuda import SYNC_KINDS
+from gpuprof.model.data_model import BY_NAME
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.pairs import distinct, is_any_of, pair_places
-from gpuprof.model.schema import BY_NAME
 from gpuprof.model.table import Computed, Flags, Part, Table, constant, translated
 from gpuprof.model.words import UNNAMED, ByNumber, Names, Values, Words
 from gpuprof.readers.nsys.columns import (

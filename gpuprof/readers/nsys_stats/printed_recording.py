@@ -14,7 +14,7 @@ from gpuprof.base import cuda
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError
 from gpuprof.base.kernel_names import CUT_END
 from gpuprof.base.units import NS_PER_S, counted
-from gpuprof.model import schema
+from gpuprof.model import data_model, schema
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile, Section
 from gpuprof.readers.nsys_stats.blocks import (
@@ -109,9 +109,9 @@ def _recording(
             run_rows += sums(gpu_tables(run["gpu_trace"][0]))
         rows += [{**row, "run_id": number if has_several else None} for row in run_rows]
     if rows:
-        tables["activity_summary"] = schema.ACTIVITY_SUMMARY.table(rows)
+        tables["activity_summary"] = data_model.ACTIVITY_SUMMARY.table(rows)
     if has_several:
-        tables["runs"] = schema.RUNS.table([{"run_id": n} for n in range(len(recorded))])
+        tables["runs"] = data_model.RUNS.table([{"run_id": n} for n in range(len(recorded))])
     warnings = [*scan.doubts, *warnings, *notes]
     if any(block.is_cut for block in scan.blocks):
         warnings.append("The file ends in the middle of a row, which is left out.")
@@ -142,7 +142,7 @@ def _traces(recorded: Sequence[Run]) -> tuple[dict[str, pa.Table], list[str]]:
         tables = {}
         warnings.append("The trace has starts in whole seconds only; only its sums are read.")
     elif gpu and (named := devices(gpu[0])):
-        tables["devices"] = schema.DEVICES.table(named)
+        tables["devices"] = data_model.DEVICES.table(named)
     if api:
         tables["api_calls"] = api_calls(api[0])
     return tables, warnings
@@ -203,9 +203,9 @@ def gpu_tables(block: Block) -> dict[str, pa.Table]:
     is_copy = pc.is_valid(kinds.dictionary_decode())
     is_memset = pc.fill_null(is_memset, fill_value=False)
     return {
-        "kernels": _narrow(schema.KERNELS, activities, pc.invert(pc.or_(is_copy, is_memset))),
-        "memcpys": _narrow(schema.MEMCPYS, _with_path(activities), is_copy),
-        "memsets": _narrow(schema.MEMSETS, activities, is_memset),
+        "kernels": _narrow(data_model.KERNELS, activities, pc.invert(pc.or_(is_copy, is_memset))),
+        "memcpys": _narrow(data_model.MEMCPYS, _with_path(activities), is_copy),
+        "memsets": _narrow(data_model.MEMSETS, activities, is_memset),
     }
 
 
@@ -294,7 +294,7 @@ def api_calls(block: Block) -> pa.Table:
     is_same = np.logical_and.reduce([key[order][1:] == key[order][:-1] for key in sorted_by[1:]])
     is_call = np.ones(calls.num_rows, np.bool_)
     is_call[order[1:][is_same & (sorted_by[1][order][1:] >= 0)]] = False
-    return _narrow(schema.API_CALLS, calls, pc.and_(pc.is_valid(names), pa.array(is_call)))
+    return _narrow(data_model.API_CALLS, calls, pc.and_(pc.is_valid(names), pa.array(is_call)))
 
 
 def sums(tables: dict[str, pa.Table]) -> list[Row]:

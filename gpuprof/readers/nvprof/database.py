@@ -19,7 +19,7 @@ from gpuprof.base.errors import CorruptFileError, EmptyRecordingError
 from gpuprof.base.kernel_names import is_mangled
 from gpuprof.base.secrets import masked_text
 from gpuprof.base.units import NS_PER_S, counted
-from gpuprof.model import borders, schema
+from gpuprof.model import borders, data_model, schema
 from gpuprof.model.derived import KERNELS_RERUN, UNKNOWN
 from gpuprof.model.origin import Origin
 from gpuprof.model.pairs import is_any_of
@@ -87,7 +87,7 @@ def links(file: SqliteFile) -> pa.Table | None:
             }
             for number, generation, lanes in borders.rows_of(pcie_rows, str, int, int)
         ]
-    return schema.LINKS.table(rows)
+    return data_model.LINKS.table(rows)
 
 
 def _nvlinks(file: SqliteFile) -> Iterator[dict[str, Any]]:
@@ -155,12 +155,12 @@ def read(path: Path) -> Profile:
     of_file = _tables(database)
     sources: dict[str, Source] = {n: table for n, table in of_file.items() if n not in unknown}
     if DEVICE in columns:
-        sources["devices"] = lambda: in_memory(schema.DEVICES, _devices(file, strings))
+        sources["devices"] = lambda: in_memory(data_model.DEVICES, _devices(file, strings))
     if (rows := links(file)) is not None:
         sources["links"] = rows
     if process_id is not None:
         run = {"run_id": 0, "process_id": process_id, "command": command}
-        sources["runs"] = schema.RUNS.table([run])
+        sources["runs"] = data_model.RUNS.table([run])
     origin = _origin(database, file, command, _warnings(database, file, counts, timed))
     return Profile(origin, sources, stored=sum(rows for _, rows, _ in counts.values()))
 
@@ -247,7 +247,7 @@ def _tables(database: activities.Database) -> dict[str, Callable[[], Table]]:
 
     def table_of(name: str) -> Table:
         of_parts = [part() for part in parts[name]]
-        return Table(schema.BY_NAME[name], of_parts, names if name == "kernels" else None)
+        return Table(data_model.BY_NAME[name], of_parts, names if name == "kernels" else None)
 
     sources: dict[str, Callable[[], Table]] = {name: partial(table_of, name) for name in parts}
     if MARKER in database.tables.columns:
@@ -262,10 +262,10 @@ def _ranges(database: activities.Database) -> Table:
         ranges = host_records.ranges(database)
         return dict(zip(ranges.column_names, ranges.columns, strict=True))
 
-    columns = paired(schema.NVTX_RANGES.kinds)
-    ranges = KeptColumns(schema.NVTX_RANGES.kinds, paired)
+    columns = paired(data_model.NVTX_RANGES.kinds)
+    ranges = KeptColumns(data_model.NVTX_RANGES.kinds, paired)
     ranges.keep(columns)
-    return Table(schema.NVTX_RANGES, [Part(ranges, {name: name for name in columns})])
+    return Table(data_model.NVTX_RANGES, [Part(ranges, {name: name for name in columns})])
 
 
 def _devices(file: SqliteFile, strings: Mapping[int, str]) -> pa.Table:
@@ -292,7 +292,7 @@ def _devices(file: SqliteFile, strings: Mapping[int, str]) -> pa.Table:
             "multiprocessors": row["numMultiprocessors"] or None,
         }
         devices += [device] if row["isCudaVisible"] != 0 else []
-    return checked_table(f"{file.path}, table devices", schema.DEVICES, devices)
+    return checked_table(f"{file.path}, table devices", data_model.DEVICES, devices)
 
 
 def _origin(

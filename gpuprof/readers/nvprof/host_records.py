@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.base.cuda import SYNC_KINDS
-from gpuprof.model import schema
+from gpuprof.model import data_model, schema
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.pairs import NOT_FOUND, is_any_of
 from gpuprof.model.table import Computed, Part, Table, constant, joined, translated
@@ -91,7 +91,7 @@ def synchronizations(database: Database, table: str) -> Part:
 
     @cache
     def records() -> EventRecords:
-        of_events = Table(schema.BY_NAME["cuda_events"], [cuda_events(database, CUDA_EVENT)])
+        of_events = Table(data_model.BY_NAME["cuda_events"], [cuda_events(database, CUDA_EVENT)])
         names = ("event_id", "correlation_id", "device_id", "stream_id")
         pieces = zip(*of_events.pieces(names, is_checked=False), strict=True)
         recorded = [joined(column).filled for column in pieces]
@@ -184,7 +184,7 @@ def ranges(database: Database) -> pa.Table:
     names = [*NEEDED[MARKER], *filter(None, (of.pick(MARKER, name) for name in optional))]
     pieces = [*zip(*of.stored(MARKER).pieces(names), strict=True)]
     if not pieces:
-        return schema.NVTX_RANGES.empty()
+        return data_model.NVTX_RANGES.empty()
     # What a column's pieces took makes room for what comes next.
     columns = {name: joined(pieces.pop(0)) for name in names}
     time = columns["timestamp"].filled.astype(np.int64, copy=False)
@@ -197,7 +197,7 @@ def ranges(database: Database) -> pa.Table:
     process, thread = _process_of(objects), _thread_of(kind, objects)
     range_kinds = schema.texts(["push_pop", "start_end"])
     is_of_process = schema.arrow((kind == PROCESS).astype(np.int8))
-    return schema.NVTX_RANGES.narrow(
+    return data_model.NVTX_RANGES.narrow(
         pa.table(
             {
                 "start_ns": schema.arrow(time[opens] - database.origin_ns),

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from gpuprof.base import cuda, units
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError, GpuprofError
-from gpuprof.model import schema
+from gpuprof.model import data_model
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile, Section
 from gpuprof.readers.nvprof.log import Frame, Job, LogLine
@@ -257,7 +257,7 @@ class PrintedSummary:
         """What ran in some of the runs."""
         rows = [row for row in rows if row["run_id"] in run_ids]
         return self.recording(
-            reader, run_ids, {"activity_summary": schema.ACTIVITY_SUMMARY.table(rows)}
+            reader, run_ids, {"activity_summary": data_model.ACTIVITY_SUMMARY.table(rows)}
         )
 
     def recording(
@@ -266,10 +266,10 @@ class PrintedSummary:
         """A recording of some of the runs, with their provenance and devices from the log."""
         tables, frame = dict(activities), self.frame
         if listed := frame.listed(run_ids):
-            tables["runs"] = schema.RUNS.table(listed)
+            tables["runs"] = data_model.RUNS.table(listed)
         if self._devices:
             devices = [self._devices[number] for number in sorted(self._devices)]
-            tables["devices"] = schema.DEVICES.table(devices)
+            tables["devices"] = data_model.DEVICES.table(devices)
         notes, runs = [*frame.job_notes(run_ids), *frame.notes.values()], len(frame.runs)
         if self._without_kernels:
             where = f" in {self._without_kernels} of {runs} runs" if runs > 1 else ""

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpuprof.base import cuda, units
-from gpuprof.model import schema
+from gpuprof.model import data_model
 from gpuprof.model.profile import Profile
 from gpuprof.readers.common.compact_columns import AlikeRows
 from gpuprof.readers.input_format import Reader
@@ -319,7 +319,7 @@ class _PrintedTrace:
             if any(map(len, rows_of.values())):
                 has_gpu = (run_id, False) in self._heads
                 recorded = [t for t in _TABLES if len(rows_of[t]) or (has_gpu and t != "api_calls")]
-                tables = {name: rows_of[name].table(schema.BY_NAME[name]) for name in recorded}
+                tables = {name: rows_of[name].table(data_model.BY_NAME[name]) for name in recorded}
                 recordings[run_id] = self.summary.recording(
                     READER.name, (run_id,), tables, self.resolution_ns
                 )

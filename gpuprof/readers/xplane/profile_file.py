@@ -23,7 +23,7 @@ from gpuprof.base.errors import (
     UnknownFormatError,
 )
 from gpuprof.base.json_input import integer
-from gpuprof.model import schema
+from gpuprof.model import data_model
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile
 from gpuprof.native.xspace import Plane, WireError, space
@@ -129,14 +129,14 @@ def tables(
     else:
         directions, copies = {}, activities.memcpys()
     recorded = {
-        "kernels": schema.KERNELS.narrow(activities.kernels()),
-        "memcpys": schema.MEMCPYS.narrow(copies),
-        "memsets": schema.MEMSETS.narrow(activities.memsets()),
+        "kernels": data_model.KERNELS.narrow(activities.kernels()),
+        "memcpys": data_model.MEMCPYS.narrow(copies),
+        "memsets": data_model.MEMSETS.narrow(activities.memsets()),
         "nvtx_ranges": ranges,
     }
     # These two are there only where the profiler was told to, and in newer versions.
     optional = {
-        "graph_launches": schema.GRAPH_LAUNCHES.narrow(activities.graph_launches()),
+        "graph_launches": data_model.GRAPH_LAUNCHES.narrow(activities.graph_launches()),
         "api_calls": calls,
     }
     recorded |= {name: table for name, table in optional.items() if table.num_rows}
@@ -161,7 +161,7 @@ def devices(gpus: Sequence[Plane]) -> pa.Table:
             "multiprocessors": plane_stats.get("core_count") or None,
         }
         rows.append(row)
-    return schema.DEVICES.table(rows)
+    return data_model.DEVICES.table(rows)
 
 
 def api_calls(hosts: Iterable[Plane]) -> pa.Table:
@@ -198,7 +198,7 @@ def api_calls(hosts: Iterable[Plane]) -> pa.Table:
             "correlation_id": calls.number("correlation_id"),
         }
     )
-    return schema.API_CALLS.narrow(table)
+    return data_model.API_CALLS.narrow(table)
 
 
 def steps(hosts: Iterable[Plane]) -> pa.Table:
@@ -222,7 +222,7 @@ def steps(hosts: Iterable[Plane]) -> pa.Table:
     ):
         msg = "the time of a step is too large"
         raise OverflowError(msg)
-    return schema.NVTX_RANGES.table(sorted(rows, key=lambda row: row["start_ns"]))
+    return data_model.NVTX_RANGES.table(sorted(rows, key=lambda row: row["start_ns"]))
 
 
 def _amount(value: object) -> int | None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from gpuprof import __version__
 from gpuprof.base.errors import UsageError, one_of
-from gpuprof.model import schema
+from gpuprof.model import data_model, schema
 from gpuprof.model.profile import Profile
 from gpuprof.readers.gpuprof.write_gpuprof_file import alone, batches_by_start
 from gpuprof.show.csv import text_cell
@@ -48,15 +48,15 @@ class TableTarget:
     ) -> None:
         self._form, self._table = form, table
         if table is not None:
-            if table not in schema.BY_NAME:
+            if table not in data_model.BY_NAME:
                 msg = f"there is no table {table}"
-                raise UsageError(msg, one_of("Tables", table, [*schema.BY_NAME]))
+                raise UsageError(msg, one_of("Tables", table, [*data_model.BY_NAME]))
             self._file = prepare(output, is_forced=is_forced, inputs=inputs)
             return
         if Path(output).suffix == f".{form}":
             msg = f"{output} is one file, and a recording has a file for each table"
             raise UsageError(msg, "Give a folder, or one table: --table kernels")
-        names = {f"{name}.{form}" for name in schema.BY_NAME}
+        names = {f"{name}.{form}" for name in data_model.BY_NAME}
         self._folder = prepare_folder(
             output,
             lambda folder: {entry.name for entry in folder.iterdir()} <= names,
@@ -72,11 +72,11 @@ class TableTarget:
         """
 
         def write_table(name: str, path: Path) -> None:
-            columns = described(schema.BY_NAME[name])
+            columns = described(data_model.BY_NAME[name])
             TABLES[self._form](table_rows(profile, name), columns, path)
 
         def write_all(folder: Path) -> None:
-            for name in filter(profile.has, schema.BY_NAME):
+            for name in filter(profile.has, data_model.BY_NAME):
                 write_table(name, folder / f"{name}.{self._form}")
 
         if self._table is None:
@@ -96,7 +96,7 @@ def table_rows(profile: Profile, name: str) -> Iterator[pa.RecordBatch]:
     Raises:
         GpuprofError: The recording breaks its format's rules.
     """
-    spec = schema.BY_NAME[name]
+    spec = data_model.BY_NAME[name]
     for batch in batches_by_start(alone(profile, name), name, spec.columns):
         arrays = [batch.column(column).cast(kind) for column, kind in spec.kinds.items()]
         yield pa.RecordBatch.from_arrays(arrays, schema=described(spec))

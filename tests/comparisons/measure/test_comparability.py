@@ -11,8 +11,8 @@ from gpuprof.comparisons import comparison
 from gpuprof.comparisons.measure.comparability import batch, script
 from gpuprof.comparisons.measure.compared_steps import ComparedSteps
 from gpuprof.comparisons.measure.measured_runs import Measurements
+from gpuprof.model.data_model import EPOCHS
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import EPOCHS
 from gpuprof.readers import read_profile
 
 _SHAPE = dict.fromkeys(("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z"), 1)

@@ -16,9 +16,9 @@ from gpuprof import read_profile
 from gpuprof.analyses.samples import monitoring as summed
 from gpuprof.launch.run import monitor
 from gpuprof.launch.run.gpus import gpus
+from gpuprof.model.data_model import MONITOR
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import MONITOR
 from gpuprof.readers.gpuprof.run_folder import samples
 from gpuprof.show.samples import show
 

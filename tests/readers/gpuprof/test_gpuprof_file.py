@@ -19,7 +19,7 @@ from recordings import copy, kernel, trace
 
 from gpuprof.base.errors import CorruptFileError, GpuprofError, InputError
 from gpuprof.facts.numbers import read_columns
-from gpuprof.model import schema
+from gpuprof.model import data_model
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.origin import Origin
 from gpuprof.model.table import Selection
@@ -82,7 +82,7 @@ def test_a_file_without_the_version_that_exported_is_read(tmp_path):
 def assert_equal_tables(one, other):
     assert one.sources.keys() == other.sources.keys()
     for name in one.sources:
-        order = [(column, "ascending") for column in schema.BY_NAME[name].columns]
+        order = [(column, "ascending") for column in data_model.BY_NAME[name].columns]
         assert one.table(name).sort_by(order).equals(other.table(name).sort_by(order)), name
 
 

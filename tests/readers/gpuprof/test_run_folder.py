@@ -12,9 +12,9 @@ from gpuprof.base.errors import (
     UnknownFormatError,
 )
 from gpuprof.base.manifest import Manifest, finish_manifest, read_manifest
+from gpuprof.model.data_model import DEVICES, KERNELS, LINKS, RUNS
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import DEVICES, KERNELS, LINKS, RUNS
 from gpuprof.readers.gpuprof import run_folder
 
 LOG = """==7== NVPROF is profiling process 7, command: ./a

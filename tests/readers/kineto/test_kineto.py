@@ -9,7 +9,7 @@ import pytest
 from recording_checks import rows
 
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError, InputError
-from gpuprof.model.schema import KERNELS
+from gpuprof.model.data_model import KERNELS
 from gpuprof.readers import find_reader, read_profile
 
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus" / "kineto"

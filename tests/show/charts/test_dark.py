@@ -6,14 +6,14 @@ from matplotlib import pyplot as plt
 from matplotlib.colors import to_rgb
 from PIL import Image
 
-from gpuprof.model import schema
+from gpuprof.model import data_model
 from gpuprof.show.charts.drawing import figure_of
 from gpuprof.show.charts.figure import KERNELS, NOTHING, Bars, Part, Picture
 
 PANEL = Bars(
     ["a"], [Part(0, KERNELS, 0, 5, "", "x"), Part(0, NOTHING, 5, 9)], [KERNELS, NOTHING], ["9 ns"]
 )
-PICTURE = Picture("A step takes 9 ns", schema.KERNELS.empty(), [PANEL])
+PICTURE = Picture("A step takes 9 ns", data_model.KERNELS.empty(), [PANEL])
 
 
 def brightness(colour):

@@ -4,7 +4,7 @@ from drawn_jobs import STEP_NS, job
 from pictures import figure
 
 from gpuprof.base.errors import EmptyRecordingError
-from gpuprof.model.schema import KERNELS
+from gpuprof.model.data_model import KERNELS
 from gpuprof.show.charts import ranks
 
 

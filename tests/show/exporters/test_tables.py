@@ -11,7 +11,7 @@ from pyarrow import csv, parquet
 
 from gpuprof.base.errors import MissingTableError, OutputError, UsageError
 from gpuprof.cli.commands import COMMANDS
-from gpuprof.model.schema import BY_NAME
+from gpuprof.model.data_model import BY_NAME
 from gpuprof.readers import read_profile
 from gpuprof.show.exporters import EXPORTERS, TABLES, target
 
