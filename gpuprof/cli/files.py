@@ -44,10 +44,10 @@ def cut(values: SimpleNamespace) -> None:
         msg = "Say which part: --from, --to, --range or --device."
         raise click.UsageError(msg)
     target = prepare(values.output, is_forced=values.force, inputs=values.files)
-    from gpuprof.facts.kept_facts import with_kept_facts  # noqa: PLC0415 - start-up time
+    from gpuprof.facts.slice_tables import with_slice_tables  # noqa: PLC0415 - start-up time
 
     with reading(values) as recording:
-        profile = part_of(with_kept_facts(recording), chosen_part, is_kept_whole=True)
+        profile = part_of(with_slice_tables(recording), chosen_part, is_kept_whole=True)
         target.save(partial(write_gpuprof_file.write, profile), "a gpuprof file")
 
 

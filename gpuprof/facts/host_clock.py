@@ -84,8 +84,10 @@ def host_clock(profile: Profile) -> HostClock:
         return HostClock()
     if profile.all_have(HOST_CLOCKS.name):
         clocks = read_columns(profile, HOST_CLOCKS.name, "process_id", "shift_ns")
-        known = zip(*(column.tolist() for column in clocks), strict=True)
-        return HostClock({process: if_known(shift_ns) for process, shift_ns in known if shift_ns})
+        by_process = zip(*(column.tolist() for column in clocks), strict=True)
+        return HostClock(
+            {process: if_known(shift_ns) for process, shift_ns in by_process if shift_ns}
+        )
     all_launches = launches(profile)
     lanes: dict[int, list[slice]] = {}
     for (process, _), (low, high) in all_launches.bounds.items():

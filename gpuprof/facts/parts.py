@@ -8,7 +8,7 @@ import numpy as np
 
 from gpuprof.base.errors import EmptyRecordingError, MissingTableError, UsageError
 from gpuprof.base.units import format_ns
-from gpuprof.model.data_model import BY_NAME, KEPT_STEPS, NVTX_RANGES
+from gpuprof.model.data_model import BY_NAME, NVTX_RANGES, RECORDED_STEPS
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import intersection, single
 from gpuprof.model.profile import Profile
@@ -149,7 +149,7 @@ def _check_device(profile: Profile, device_id: int) -> None:
 def _is_filled(part: Profile, names: list[str], *, is_kept_whole: bool) -> bool:
     """Whether anything runs in the windows, or starts there: a mistyped time would show zeros."""
     if is_kept_whole:  # a range by itself is no work
-        work = (name for name in names if name not in (_RANGES, KEPT_STEPS.name))
+        work = (name for name in names if name not in (_RANGES, RECORDED_STEPS.name))
         return any(len(start) for name in work for (start,) in part.columns(name, "start_ns"))
     windows = part.selection.windows
     if windows is None:

@@ -15,11 +15,11 @@ import numpy.typing as npt
 
 from gpuprof.base.errors import UsageError
 from gpuprof.base.statistics import median, quantiles
-from gpuprof.facts.kept_steps import KeptSteps, kept_steps
 from gpuprof.facts.launches import launches, lost_threads
 from gpuprof.facts.numbers import columns_of, groups, pieces, rows_by
 from gpuprof.facts.nvtx import NO_RANGE, named_parts
 from gpuprof.facts.range_launches import families, holding, launches_within
+from gpuprof.facts.recorded_steps import RecordedSteps, recorded_steps
 from gpuprof.facts.step_times import (
     CUT,
     LEAST_STEPS,
@@ -190,9 +190,9 @@ def steps_by_phase(profile: Profile) -> tuple[PhaseSteps, ...]:
     Raises:
         UsageError: As in `phases`.
     """
-    if (kept := kept_steps(profile)) is not None:
+    if (of_recording := recorded_steps(profile)) is not None:
         at_work = {device.number for device in timelines(profile)}
-        return tuple(_kept(profile, of) for of in kept if at_work >= {*of.devices})
+        return tuple(_of_slice(profile, of) for of in of_recording if at_work >= {*of.devices})
     devices = {d.number: d for d in timelines(profile)}
     joined = [*_joined(step_windows(profile), devices)]
     by_phase = [
@@ -213,7 +213,7 @@ def steps_by_phase(profile: Profile) -> tuple[PhaseSteps, ...]:
     return tuple(by_phase)
 
 
-def _kept(profile: Profile, of: KeptSteps) -> PhaseSteps:
+def _of_slice(profile: Profile, of: RecordedSteps) -> PhaseSteps:
     """The steps of a phase that a file of a part of a recording keeps."""
     none, between = of.start_ns[:0], between_marks(profile, of) if of.is_period else NOTHING
     process = if_known(of.process)

@@ -311,8 +311,8 @@ def _beside_first(end_ns: Int64s, communicator: Communicator) -> Iterator[ClockO
     places, is_whole = range(1, len(devices)), (rows != NO_CALL).all()
     # Mostly no device lacks a call.
     for columns in [[*places]] if is_whole else [[place] for place in places]:
-        known = rows[(rows[:, [0, *columns]] != NO_CALL).all(axis=1)]
-        later = (end_ns[known[:, columns]] - end_ns[known[:, :1]]).T
+        common = rows[(rows[:, [0, *columns]] != NO_CALL).all(axis=1)]
+        later = (end_ns[common[:, columns]] - end_ns[common[:, :1]]).T
         figures = np.median(later, axis=-1).tolist(), _error_ns(later).tolist()
         for column, apart_ns, error_ns in zip(columns, *figures, strict=True):
             yield ClockOffset(devices[column], devices[0], int(apart_ns), error_ns, later.shape[1])

@@ -8,7 +8,6 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from gpuprof.facts.kept_steps import KeptSteps, kept_steps
 from gpuprof.facts.launches import Launches, activities, launches
 from gpuprof.facts.numbers import first_of, index_kind, numbered, read_columns, sums_by_number
 from gpuprof.facts.nvtx import RANGE_READS, Ranges, named_parts
@@ -19,6 +18,7 @@ from gpuprof.facts.range_launches import (
     ranges_meant,
     without_nested,
 )
+from gpuprof.facts.recorded_steps import RecordedSteps, recorded_steps
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import if_known
 from gpuprof.model.intervals import NOTHING, Int64s, Intervals, difference, union
@@ -83,8 +83,8 @@ class StepWindows:
 def step_windows(profile: Profile) -> tuple[StepWindows, ...]:
     """The steps of every process; none where nothing names steps or repeats."""
     recording = profile.unrestricted
-    if (kept := kept_steps(recording)) is not None:
-        return tuple(_windows_of(recording, kept))
+    if (phases := recorded_steps(recording)) is not None:
+        return tuple(_windows_of(recording, phases))
     if not recording.has("nvtx_ranges", "api_calls"):
         return tuple(_detected(recording))
     parts = named_parts(recording)
@@ -97,10 +97,10 @@ def step_windows(profile: Profile) -> tuple[StepWindows, ...]:
     return _holding_repeats(parts, launches(recording), texts, detected) or detected
 
 
-def _windows_of(profile: Profile, kept: Sequence[KeptSteps]) -> Iterator[StepWindows]:
+def _windows_of(profile: Profile, steps: Sequence[RecordedSteps]) -> Iterator[StepWindows]:
     """The series of steps, of all phases, that a file of a part of a recording keeps."""
-    for process, source, text in dict.fromkeys((of.process, of.source, of.text) for of in kept):
-        phases = [of for of in kept if (of.process, of.source, of.text) == (process, source, text)]
+    for process, source, text in dict.fromkeys((of.process, of.source, of.text) for of in steps):
+        phases = [of for of in steps if (of.process, of.source, of.text) == (process, source, text)]
         start, end = (np.concatenate([getattr(of, n) for of in phases]) for n in _BORDERS)
         order = np.argsort(start, kind="stable")
         devices = tuple(sorted({device for of in phases for device in of.devices}))
@@ -110,11 +110,11 @@ def _windows_of(profile: Profile, kept: Sequence[KeptSteps]) -> Iterator[StepWin
         )
 
 
-def between_marks(profile: Profile, kept: KeptSteps) -> Intervals:
+def between_marks(profile: Profile, steps: RecordedSteps) -> Intervals:
     """When the host is between the marks of steps that a file of a part of a recording keeps."""
     parts = named_parts(profile)
-    of_text = parts.labelled([masked(text) == kept.text for text, _, _ in parts.labels])
-    marks = without_nested(of_text.take(of_text.process == kept.process))
+    of_text = parts.labelled([masked(text) == steps.text for text, _, _ in parts.labels])
+    marks = without_nested(of_text.take(of_text.process == steps.process))
     hull = union(marks.start_ns[:1], marks.end_ns.max(keepdims=True, initial=0))
     return difference(hull, union(marks.start_ns, marks.end_ns))
 

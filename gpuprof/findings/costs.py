@@ -494,9 +494,9 @@ def _effect(scope: Scope, *changes: str) -> tuple[Int64s, str]:
     if scope.has_steps and "balance" in changes:
         # Ranks of other processes are of the same steps.
         ranks = [
-            other
-            for other in scopes(scope.profile)
-            if other.phase == scope.phase and are_similar(other.median_ns, scope.median_ns)
+            rank
+            for rank in scopes(scope.profile)
+            if rank.phase == scope.phase and are_similar(rank.median_ns, scope.median_ns)
         ]
         of_devices = tuple((rank.start_ns, rank.end_ns) for rank in ranks)
         devices = tuple(rank.device.number for rank in ranks)

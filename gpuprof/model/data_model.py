@@ -410,8 +410,8 @@ FUNCTIONS: Final = Schema(
         "is_step": Flag("Whether it is the training step.", required=True),
     },
 )
-KEPT_STEPS: Final = Schema(
-    "kept_steps",
+RECORDED_STEPS: Final = Schema(
+    "recorded_steps",
     "one training step of the recording that this is a part of, on one device",
     {
         **_TIMES,
@@ -469,7 +469,7 @@ TABLES: Final = (
     FUNCTIONS,
     OPERATION_INPUTS,
     VARIABLES,
-    KEPT_STEPS,
+    RECORDED_STEPS,
     HOST_CLOCKS,
 )
 BY_NAME: Final = {schema.name: schema for schema in TABLES}

@@ -169,9 +169,10 @@ class Profile:
 
     def __post_init__(self) -> None:
         """Let the whole recording leave out as many steps as a part of it."""
-        whole = self._unrestricted
-        if whole is not None and whole.skip_steps != self.skip_steps:
-            object.__setattr__(self, "_unrestricted", replace(whole, skip_steps=self.skip_steps))
+        recording = self._unrestricted
+        if recording is not None and recording.skip_steps != self.skip_steps:
+            recording = replace(recording, skip_steps=self.skip_steps)
+            object.__setattr__(self, "_unrestricted", recording)
 
     def __repr__(self) -> str:
         """What it is a recording of, in a few lines; the first sentence of its report."""

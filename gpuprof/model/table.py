@@ -75,16 +75,16 @@ class Selection:
         is_reached: Flags = np.append(starts, np.iinfo(np.int64).max)[window] <= last_ns
         return is_reached
 
-    def within(self, other: "Selection") -> "Selection":
+    def within(self, second: "Selection") -> "Selection":
         """What belongs to both."""
-        windows = self.windows if other.windows is None else other.windows
-        if None not in (self.windows, other.windows):
-            shared = intersection(self._set, other._set)  # noqa: SLF001 - of the same class
+        windows = self.windows if second.windows is None else second.windows
+        if None not in (self.windows, second.windows):
+            shared = intersection(self._set, second._set)  # noqa: SLF001 - of the same class
             windows = tuple(zip(shared.start.tolist(), shared.end.tolist(), strict=True))
-        devices = {self.device_id, other.device_id} - {None}
+        devices = {self.device_id, second.device_id} - {None}
         if len(devices) > 1:
             return Selection((), self.device_id)
-        return Selection(windows, next(iter(devices), None), self.is_reached or other.is_reached)
+        return Selection(windows, next(iter(devices), None), self.is_reached or second.is_reached)
 
     @property
     def _set(self) -> Intervals:
@@ -223,7 +223,7 @@ class Part:
             pieces = iter([in_one] if in_one else [])
         return (dict(zip(reads, stored, strict=True)) for stored in pieces)
 
-    def made(
+    def columns_of(
         self, names: Iterable[str], spec: Mapping[str, Column], of_file: Mapping[str, Values]
     ) -> dict[str, Values]:
         """Some of these, times in 64 bits: differences may take more room than they do."""
@@ -343,7 +343,7 @@ class Table:
             first = [name for name in needed if not is_last or name in of_all]
             last = [name for name in needed if name not in first]
             for stored in pieces:
-                columns, of_file = part.made(first, spec, stored), stored if last else {}
+                columns, of_file = part.columns_of(first, spec, stored), stored if last else {}
                 is_kept = [of.make(*(_plain(stored[n]) for n in of.reads)) for of in keep]
                 is_kept += _chosen(selection, selected_by, columns)
                 if is_kept and not (is_row := np.logical_and.reduce(is_kept)).all():
@@ -353,7 +353,7 @@ class Table:
                 if choice is not None:
                     rows = choice.rows(*(self._named(n, columns).filled for n in chosen_by))
                     columns, of_file = _taken(rows, columns, of_file)
-                    columns |= part.made(last, spec, of_file)
+                    columns |= part.columns_of(last, spec, of_file)
                 yield [self._named(name, columns) for name in names]
             if selection == EVERYTHING:
                 part.checked.update(unchecked)

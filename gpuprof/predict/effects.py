@@ -93,14 +93,14 @@ def effect(profile: Profile, changes: Sequence[str], steps: Steps) -> tuple[Int6
         is_left = changed.gone is not None and not changed.is_balanced
         recorded = as_measured(graph, changed.weights if is_left else None)
         before, after = StepTime(graph, changed if is_left else None), StepTime(graph, changed)
-        each = [steps]
+        by_rank = [steps]
         if changed.is_balanced and steps.of_devices:
-            each = [
+            by_rank = [
                 Steps((of,), its) for of, its in zip(steps.devices, steps.of_devices, strict=True)
             ]
         won = [
             before.of_steps(its, recorded)[0] - np.mean(after.of_steps(its, replayed), axis=0)
-            for its in each
+            for its in by_rank
         ]
         # A rank that is ahead of others may have a step more.
         won_ns = np.mean([of_rank[: min(map(len, won))] for of_rank in won], axis=0)

@@ -185,10 +185,10 @@ class _Waits:
             devices.setdefault(of.process, set()).add(of.device)
         for number, of_process in devices.items():
             its = np.flatnonzero((process == number) & (device != UNKNOWN))
-            seen, order = {*np.unique(device[its]).tolist()}, np.array(sorted(of_process))
+            numbers, order = {*np.unique(device[its]).tolist()}, np.array(sorted(of_process))
             if len(of_process) == 1:
                 its_device[its] = min(of_process)
-            elif not seen <= of_process and 0 <= min(seen) <= max(seen) < len(order):
+            elif not numbers <= of_process and 0 <= min(numbers) <= max(numbers) < len(order):
                 its_device[its] = order[device[its]]
         return its_device
 

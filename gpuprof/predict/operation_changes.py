@@ -387,13 +387,13 @@ def streams(profile: Profile, changed: Changed, text: str) -> Changed:
     # An operation without a launch would wait for nothing.
     is_apart = after_each(chosen) | (chosen & (o.call != NOT_FOUND))
     changed = changed.with_times(follows=np.where(is_apart, 0, changed.weights.follows))
-    words, others = "the host still waits for them", "nothing"
+    words, awaited = "the host still waits for them", "nothing"
     if followed:
         words = "the host and what follows the last collective of a step still wait for them"
-        others = "nothing else"
+        awaited = "nothing else"
     if held_up:
         words += f", but {held_up:,} calls of copies return at once (from pinned memory)"
     return changed.moving(chosen).saying(
         f"operations that match {text} ({chosen.sum():,}) run on separate streams: {words},"
-        f" {others} on their old streams does, and concurrent work does not slow down"
+        f" {awaited} on their old streams does, and concurrent work does not slow down"
     )

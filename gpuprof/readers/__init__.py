@@ -77,8 +77,8 @@ def read_profile(
             its number (from 1), its process, or a part of its name; ``all`` adds them up.
 
     Returns:
-        The recording. Its ``tables`` are DataFrames by name (see `gpuprof.model.data_model`), times in
-        integer nanoseconds, sizes in bytes, NA where unknown.
+        The recording. Its ``tables`` are DataFrames by name (see `gpuprof.model.data_model`), times
+        in integer nanoseconds, sizes in bytes, NA where unknown.
 
     Raises:
         GpuprofError: The file cannot be opened, is of no known format, breaks its format's

@@ -300,8 +300,8 @@ def test_steps_that_reach_beyond_the_part_are_compared_with_all_of_their_kernels
 
 def test_steps_of_a_device_that_does_nothing_are_none(run):
     part = run("--from", "2.3ms", "--to", "6.4ms", of=training())
-    rows = [row | {"device_id": 5} for row in part.unrestricted.table("kept_steps").to_pylist()]
-    edited = part.unrestricted.with_table("kept_steps", data_model.KEPT_STEPS.table(rows))
+    rows = [row | {"device_id": 5} for row in part.unrestricted.table("recorded_steps").to_pylist()]
+    edited = part.unrestricted.with_table("recorded_steps", data_model.RECORDED_STEPS.table(rows))
 
     tables = report_of(edited.restricted(part.selection))
     assert tables["steps"] == tables["phases"] == []

@@ -10,9 +10,9 @@ DuckDB, Polars, pandas and Spark read its tables as they are::
       kernels/rank=1/part-0.parquet
       memcpys/rank=0/part-0.parquet
 
-Each file has all columns of its table in `gpuprof.model.data_model`, of the same types in each rank,
-but for ``rank``, which is that of its folder; where that is not known the folder is that of null,
-as Hive calls it. Times are on the clock of the job, rows in the order of their start. A table
+Each file has all columns of its table in `gpuprof.model.data_model`, of the same types in each
+rank, but for ``rank``, which is that of its folder; where that is not known the folder is that of
+null, as Hive calls it. Times are on the clock of the job, rows in the order of their start. A table
 without rows has no file. A rank with several recordings has ``part-1.parquet`` and so on.
 
 The folder is read as one recording of all ranks, a file in ``recordings`` as that rank alone.

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from gpuprof.model.data_model import API_CALLS, BY_NAME, KEPT_STEPS
+from gpuprof.model.data_model import API_CALLS, BY_NAME, RECORDED_STEPS
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import NOTHING, Int64s, Intervals, together, union
 from gpuprof.model.pairs import NOT_FOUND, pair_places, sorted_pairs
@@ -37,26 +37,26 @@ def with_context(part: Profile) -> dict[str, Profile]:
     in_part = _covered(start, end)
     of_device = part.unrestricted.restricted(Selection(None, part.selection.device_id))
     needed = [in_part, _beside(of_device, min(start), max(end)), _launched_by(of_device, part)]
-    if part.has(KEPT_STEPS.name):
-        needed.append(_covered(*columns(part, KEPT_STEPS.name, *_TIMES)))
+    if part.has(RECORDED_STEPS.name):
+        needed.append(_covered(*columns(part, RECORDED_STEPS.name, *_TIMES)))
     devices = _reached(of_device, together(needed))
     hosts = _reached(of_device, together([in_part, _launching(devices)]))
     tables = {
         name: devices if "device_id" in BY_NAME[name].columns else hosts for name in part.sources
     }
-    if part.has(KEPT_STEPS.name):
-        tables[KEPT_STEPS.name] = _steps(of_device, part)
+    if part.has(RECORDED_STEPS.name):
+        tables[RECORDED_STEPS.name] = _steps(of_device, part)
     return tables
 
 
 def _steps(recording: Profile, part: Profile) -> Profile:
     """All steps of a recording, of which those that start elsewhere are no samples."""
-    rows = recording.table(KEPT_STEPS.name).to_pylist()
+    rows = recording.table(RECORDED_STEPS.name).to_pylist()
     starts = np.array([row["start_ns"] for row in rows], np.int64)
     elsewhere = np.flatnonzero(~part.selection.holds(starts)).tolist()
     for row in (rows[place] for place in elsewhere):
         row["status"] = "elsewhere" if row["status"] == "sample" else row["status"]
-    return Profile(part.origin, {KEPT_STEPS.name: KEPT_STEPS.table(rows)})
+    return Profile(part.origin, {RECORDED_STEPS.name: RECORDED_STEPS.table(rows)})
 
 
 def columns(profile: Profile, table: str, *names: str) -> list[npt.NDArray[Any]]:

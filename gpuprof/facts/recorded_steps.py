@@ -9,7 +9,7 @@ import numpy as np
 
 from gpuprof.facts.numbers import groups, read_columns
 from gpuprof.facts.step_times import CUT, SAMPLE, UNUSUAL, WARM_UP
-from gpuprof.model.data_model import KEPT_STEPS
+from gpuprof.model.data_model import RECORDED_STEPS
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile, once_per_recording
 from gpuprof.model.words import Words
@@ -22,7 +22,7 @@ _NUMBERS: Final = (
 _TEXTS: Final = ("name", "text", "source", "status")
 
 
-class KeptSteps(NamedTuple):
+class RecordedSteps(NamedTuple):
     """The steps of one phase, in order, each with what `gpuprof.facts.phases` found of it."""
 
     name: str
@@ -38,15 +38,15 @@ class KeptSteps(NamedTuple):
 
 
 @once_per_recording
-def kept_steps(profile: Profile) -> tuple[KeptSteps, ...] | None:
+def recorded_steps(profile: Profile) -> tuple[RecordedSteps, ...] | None:
     """The steps of each phase that has any in the part; None where all of them are still to find.
 
     Of the steps at the beginning of a phase, as many are warm-up as the profile leaves out.
     """
-    if not profile.all_have(KEPT_STEPS.name):
+    if not profile.all_have(RECORDED_STEPS.name):
         return None
     words = {name: Words() for name in _TEXTS}
-    columns = read_columns(profile, KEPT_STEPS.name, *_NUMBERS, *_TEXTS, texts=words)
+    columns = read_columns(profile, RECORDED_STEPS.name, *_NUMBERS, *_TEXTS, texts=words)
     of = dict(zip((*_NUMBERS, *_TEXTS), columns, strict=True))
     codes = {word: code for code, word in STATUS.items()} | {_ELSEWHERE: -1}
     code = np.array([codes.get(word or "", UNUSUAL) for word in words["status"].words], np.int64)
@@ -63,10 +63,10 @@ def kept_steps(profile: Profile) -> tuple[KeptSteps, ...] | None:
     )
 
 
-def _of_phase(of: dict[str, Int64s], words: dict[str, Words]) -> KeptSteps:
+def _of_phase(of: dict[str, Int64s], words: dict[str, Words]) -> RecordedSteps:
     _, first = np.unique(of["step"], return_index=True)
     name, text, source = (words[name].words[int(of[name][0])] or "" for name in _TEXTS[:3])
     number, start, end, status = (of[n][first] for n in ("step", "start_ns", "end_ns", "status"))
     devices = tuple(np.unique(of["device_id"]).tolist())
     about = name, text, source, int(of["process_id"][0]), devices, bool(of["is_period"][0])
-    return KeptSteps(*about, number, start, end, status)
+    return RecordedSteps(*about, number, start, end, status)

@@ -8,26 +8,26 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.facts.host_clock import host_clock
-from gpuprof.facts.kept_steps import STATUS
 from gpuprof.facts.launches import launches
 from gpuprof.facts.phases import steps_by_phase
+from gpuprof.facts.recorded_steps import STATUS
 from gpuprof.facts.step_times import SAMPLE, WARM_UP
-from gpuprof.model.data_model import HOST_CLOCKS, KEPT_STEPS
+from gpuprof.model.data_model import HOST_CLOCKS, RECORDED_STEPS
 from gpuprof.model.derived import if_known
 from gpuprof.model.profile import Profile
 
 
-def with_kept_facts(profile: Profile) -> Profile:
-    """A recording with its steps and clocks in tables, columns as in `KEPT_STEPS`, `HOST_CLOCKS`.
+def with_slice_tables(profile: Profile) -> Profile:
+    """A recording with tables of its steps, `RECORDED_STEPS`, and of its clocks, `HOST_CLOCKS`.
 
     One that is a part itself has them.
     """
-    if profile.has(KEPT_STEPS.name) or not profile.has("kernels"):
+    if profile.has(RECORDED_STEPS.name) or not profile.has("kernels"):
         return profile
     steps = _steps(profile)
     if profile.has("api_calls"):
         profile = profile.with_table(HOST_CLOCKS.name, _clocks(profile))
-    return profile.with_table(KEPT_STEPS.name, steps)
+    return profile.with_table(RECORDED_STEPS.name, steps)
 
 
 def _clocks(profile: Profile) -> pa.Table:
@@ -60,4 +60,4 @@ def _steps(profile: Profile) -> pa.Table:
             row["status"] = STATUS[status]
             rows += [row | {"device_id": if_known(device)} for device in steps.phase.devices]
     rows.sort(key=lambda row: (row["start_ns"], row["end_ns"]))
-    return KEPT_STEPS.table(rows)
+    return RECORDED_STEPS.table(rows)
