@@ -17,10 +17,11 @@ from gpuprof.facts.hosts import DeviceNames, names_of
 from gpuprof.facts.last_ranks import LastRank, last_ranks
 from gpuprof.facts.step_times import usual_of
 from gpuprof.findings.causes import WITHOUT_COST, family_of
-from gpuprof.findings.costs import DIVIDED_ANEW, NO_CHANGE, costs_of_devices
+from gpuprof.findings.costs import DIVIDED_ANEW, costs_of_devices
 from gpuprof.findings.exposed_collectives import LITTLE, words_of_transfer, words_of_waiting
 from gpuprof.findings.scope import Measured, measured
 from gpuprof.findings.whole_recording import EQUAL_WORK, unequal, words_of_unequal
+from gpuprof.findings.wins import NO_CHANGE
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.pairs import different
 from gpuprof.model.profile import Profile, once_per_profile

@@ -8,7 +8,7 @@ from drawn_steps import DTOD, HTOD, LAYOUT, REDUCE, US, kernel, launched, queued
 from ranks.joint import job_report, of_rank
 
 from gpuprof.analyses.reports import report
-from gpuprof.findings import costs
+from gpuprof.findings import costs, wins
 from gpuprof.findings.findings import findings
 from gpuprof.model.table import Selection
 from gpuprof.readers.merged_ranks import joined
@@ -169,7 +169,7 @@ def test_without_an_answer_the_bound_stays_and_says_why():
 
 
 def test_of_too_many_operations_the_command_is_said_that_replays_them(monkeypatch):
-    monkeypatch.setattr(costs, "MOST_OPERATIONS", 3)
+    monkeypatch.setattr(wins, "MOST_OPERATIONS", 3)
     row = row_of(queued((80, kernel()), (20, HTOD)), "exposed_host_copies")
 
     assert row["predicted_win_ns"] is None
@@ -201,10 +201,10 @@ def test_causes_of_one_family_win_together_no_more_than_that_can_win_at_most():
     """As where the pauses beside copies that overlap go with each of them."""
     found = costs.findings_of_scopes(queued((80, kernel()), (20, HTOD)))
     [copies] = [finding for of_scope in found.values() for finding in of_scope]
-    alone = costs.with_win(copies)
+    alone = wins.with_win(copies)
 
-    assert costs.won_together([alone]) == alone.won_ns == 20 * US
-    assert costs.won_together([alone._replace(of_family_ns=(15 * US, 15 * US, None))]) == 15 * US
+    assert wins.won_together([alone]) == alone.won_ns == 20 * US
+    assert wins.won_together([alone._replace(of_family_ns=(15 * US, 15 * US, None))]) == 15 * US
 
 
 @pytest.mark.parametrize("processes", [(100, 100), (100, 200)])
