@@ -28,7 +28,7 @@ LITTLE = 400
 SEARCHES = {"index", "count", "remove", "insert"}
 MANY = (list, tuple, dict, set, frozenset, np.ndarray)
 # Compares the first 2,048 calls with one another; counts latencies of each file in a million bins.
-BOUNDED = ("collective_parts.py: _period", "build.py: _Latencies.usual")
+BOUNDED = ("collective_parts.py: _apart", "build.py: _Latencies.usual")
 TABLES = ("findings", "bottom_line", "breakdown", "kernel_summary", "pauses", "gaps", "steps")
 
 

@@ -317,7 +317,7 @@ EXPORT_TO: Final = _option(
 EXPORTED_TABLE: Final = _option(
     "--table=NAME",
     "Export only this table of the recording, as one file; for parquet and csv.",
-    shell_complete=names("gpuprof.model.schema", "BY_NAME"),
+    shell_complete=names("gpuprof.model.data_model", "BY_NAME"),
 )
 WITH_ORIGINAL: Final = _flag(
     "--with-original",

@@ -34,7 +34,11 @@ def _clocks(profile: Profile) -> pa.Table:
     shifts = host_clock(profile).shifts_ns
     return HOST_CLOCKS.table(
         [
-            {"process_id": if_known(process), "shift_ns": shifts.get(process, 0)}
+            {
+                "process_id": if_known(process),
+                "is_steady": shifts.get(process, 0) is not None,
+                "shift_ns": shifts.get(process, 0),
+            }
             for process in sorted({process for process, _ in launches(profile).bounds})
         ]
     )

@@ -415,13 +415,13 @@ def _local_copies(scope: Scope) -> Iterator[Finding]:
         if copying < _MOST:
             phrase, suggestion = "sets its own memory", _SETTING
             if copying >= _LEAST_BESIDE:
-                phrase += f", or copies within it for {say_share(copying)} of the time"
+                phrase += f" ({say_share(copying)} of it copies)"
         else:
             moved = int(work.copies.moved_bytes[rows].sum()) // len(scope.start_ns)
             size = f"{say_bytes(moved)} " if moved else ""
             phrase = f"copies {size}within its own memory"
             if 1 - copying >= _LEAST_BESIDE:
-                phrase += f", or sets it for {say_share(1 - copying)} of the time"
+                phrase += f" ({say_share(1 - copying)} of it memsets)"
             where = _origins(scope, rows, lengths)
     if len(exposed) == 1:
         phrase += ", once"

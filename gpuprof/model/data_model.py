@@ -435,11 +435,10 @@ HOST_CLOCKS: Final = Schema(
     "one process of the recording that this is a part of",
     {
         "process_id": Process("Process; null where the format lacks it."),
-        "shift_ns": Ns(
-            "What sets its times on the clock of the devices; null where no constant does.",
-            least=-LARGEST,
-            most=LARGEST,
+        "is_steady": Flag(
+            "Whether a constant sets its times on the clock of the devices.", required=True
         ),
+        "shift_ns": Ns("That constant; null where there is none.", least=-LARGEST, most=LARGEST),
     },
 )
 

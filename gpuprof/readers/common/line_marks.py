@@ -29,9 +29,10 @@ _STAMP: Final = re.compile(
 _LOCAL_STAMP: Final = re.compile(
     rb"^\[?(?:%s[T ])?%s(?:[.,][0-9]+)?(?:\]:?)? " % (_DAY, _TIME), re.MULTILINE
 )
-# Of srun and pdsh, mpirun, and mpiexec; each line of a report of nsys as text begins with "data:".
+# Of srun and pdsh, mpirun, and mpiexec. Lines of a report of nsys as text begin with "data:", and
+# what `nsys stats` leaves out with "SKIPPED:".
 _LABEL: Final = re.compile(
-    rb" *(?:(?!data:)[A-Za-z0-9][A-Za-z0-9._-]*:|\[[0-9]+\]"
+    rb" *(?:(?!data:|SKIPPED:)[A-Za-z0-9][A-Za-z0-9._-]*:|\[[0-9]+\]"
     rb"|\[[A-Za-z0-9@._-]*[0-9]+,[0-9]+\]<std(?:out|err)>:)"
 )
 # The head of a table of nvprof or nsys.
