@@ -75,7 +75,7 @@ class Packed:
         self._parts = packed, [*accumulate(map(len, parts))]
         kinds = [part.dtype if m is None else np.dtype(np.int64) for part, m in packed]
         self._kind = np.result_type(np.int8, *kinds)
-        self._words = words
+        self._words, self._is_used = words, False
         self._bytes = sum([part.nbytes for part in parts]) + sum(map(sys.getsizeof, words or ()))
         self.type = pa.from_numpy_dtype(self._kind) if words is None else pa.string()
 
@@ -104,15 +104,16 @@ class Packed:
 
     def slices(self, step: int) -> Iterator[Values]:
         """Its values in pieces of so many rows, whatever the parts are."""
-        if len(self) <= step:
+        if self._is_used and len(self) <= step:
             self._unpack()
+        self._is_used = True
         for low in range(0, len(self), step):
             numbers, is_null = self._between(low, min(low + step, len(self)))
             has_nulls = is_null is not None and is_null.any()
             yield Values(numbers, is_null if has_nulls else None, self._words)
 
     def _unpack(self) -> None:
-        """Keep the numbers themselves: those of a small table are asked for again and again."""
+        """Keep the numbers themselves, as those of a small table are asked for again and again."""
         parts, _ = self._parts
         is_packed = len(parts) > 1 or any(meaning is not None for _, meaning in parts)
         if is_packed and not self._has_nulls:

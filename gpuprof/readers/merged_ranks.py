@@ -20,6 +20,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from gpuprof.base import startup
 from gpuprof.base.machine import in_turn
 from gpuprof.model import data_model
 from gpuprof.model.analysis import PerFile
@@ -41,6 +42,8 @@ _NAME_ID: Final = "name_id"
 _FEW_EVENTS: Final = 1_000_000
 # Fewer rows are not worth adding up before all files are there.
 _MANY_ROWS: Final = 500_000
+# To give back memory after each file would take longer than to read it.
+_FILES_AT_ONCE: Final = 16
 # The number of a name that is not known.
 _NO_NUMBER: Final = 0
 
@@ -113,6 +116,8 @@ class _JoinedFiles(JobNumbers[File]):
                     place, rows = min(of_files), function.together([*of_files.values()])
                     of_files.clear()
                     of_files[place] = rows
+            if not number % _FILES_AT_ONCE:  # what was decoded of the files before is let go
+                startup.give_back_freed_memory()
         for function in functions:
             answer = self.combined(function, tables.pop(function))
             self._answers[function, profile.skip_steps] = answer

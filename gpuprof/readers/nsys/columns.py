@@ -62,6 +62,10 @@ class Export:
         """Whether a table has any row."""
         return next(self.stored(table).pieces([*self.columns[table]][:1]), None) is not None
 
+    def opened(self, table: str) -> Stored:
+        """The rows of a table for who reads it from now on."""
+        return self.stored(table)
+
     def rows(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
         """Columns of a small table, None where there is no value."""
         pieces = self.stored(table).pieces(columns)
@@ -178,7 +182,7 @@ def part(
         for name, column in columns.items()
         if column is not None and of.has(table, *read_for(column))
     }
-    return Part(of.stored(table), there, keep, is_whole)
+    return Part(of.opened(table), there, keep, is_whole)
 
 
 def first_known(*columns: str) -> Computed | str:

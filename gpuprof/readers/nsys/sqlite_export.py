@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from gpuprof.model.profile import Profile
 from gpuprof.model.spilling import KeptColumns
+from gpuprof.model.stored import Stored
 from gpuprof.readers.input_format import Reader
 from gpuprof.readers.nsys import export_schema
 from gpuprof.readers.nsys.columns import FIRST_ROWS, Export
@@ -70,12 +71,16 @@ class _SqliteExport(Export):
         self, file: SqliteFile, path: Path, reader: str, recorder_version: str | None
     ) -> None:
         self.path, self.reader, self.recorder_version = path, reader, recorder_version
-        self._file, self.stored, self._decoded = file, file.stored, list[KeptColumns]()
+        self._file, self.stored, self._decoded = file, file.stored, dict[str, KeptColumns]()
         self.columns = {table: frozenset(names) for table, names in file.columns.items()}
         self.required = {
             table: frozenset(column.name for column in columns if column.is_required)
             for table, columns in file.declared.items()
         }
+
+    def opened(self, table: str) -> Stored:
+        """As of any export, with the columns that were decoded before."""
+        return self._decoded.pop(table, None) or self._file.stored(table)
 
     def has_rows(self, table: str) -> bool:
         """Whether a table has any row."""
@@ -90,8 +95,8 @@ class _SqliteExport(Export):
         rows, untimed = quoted(table), 1
         most_rows = self.most_rows.get(table, FIRST_ROWS + 1)
         if _FEW_ROWS < most_rows <= FIRST_ROWS:
-            self._decoded.append(self._file.stored(table))  # for who asks for these columns next
-            self._decoded[-1].expect(_USUAL)
+            self._decoded[table] = self._file.stored(table)  # for who opens the table next
+            self._decoded[table].expect(_USUAL)
             return super().untimed(table)
         if most_rows > FIRST_ROWS:
             first = f'SELECT start, "end" FROM {rows} LIMIT {FIRST_ROWS}'
