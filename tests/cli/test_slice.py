@@ -3,6 +3,7 @@
 import json
 import zipfile
 from dataclasses import replace
+from io import BytesIO
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from gpuprof.facts.parts import RecordingPart, part_of
 from gpuprof.model import data_model
 from gpuprof.predict.predict import predict
 from gpuprof.readers.gpuprof import gpuprof_file, write_gpuprof_file
+from gpuprof.show.exporters import EXPORTERS
 
 RECORDING = trace(
     kernels=[
@@ -253,6 +255,19 @@ def test_a_prediction_takes_no_step_for_a_whole_one_that_the_border_cuts(run):
     # Those that start in the window; the slow one is among them.
     assert row["steps"] == 4
     assert row["measured_ns"] == int(np.median([whole[step] for step in (3, 4, 5, 6)]))
+
+
+def test_an_exported_graph_has_only_what_starts_in_the_part(run):
+    part = run("--from", "2.3ms", "--to", "6.4ms", of=training())
+    trace = BytesIO()
+    [write], _ = EXPORTERS["chakra"].parts(part)
+    write(trace)
+
+    kernels = names(part)
+    assert len(names(part.unrestricted)) > len(kernels)
+    assert [trace.getvalue().count(n.encode()) for n in ("k0", "k1", "k2")] == [
+        kernels.count(n) for n in ("k0", "k1", "k2")
+    ]
 
 
 def test_a_part_of_a_part_is_in_both(run):

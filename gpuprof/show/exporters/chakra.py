@@ -19,6 +19,7 @@ from gpuprof.facts.communication import collective_of
 from gpuprof.facts.host_clock import host_clock
 from gpuprof.facts.numbers import NOT_FOUND
 from gpuprof.facts.rank_matching import NO_CALL
+from gpuprof.model.data_model import RECORDED_STEPS
 from gpuprof.model.derived import HOST, UNKNOWN
 from gpuprof.model.profile import Profile
 from gpuprof.native.xspace import encoded
@@ -62,7 +63,10 @@ def parts(profile: Profile) -> tuple[list[Callable[[IO[bytes]], None]], tuple[st
     Raises:
         MissingTableError: The recording has no times, or no operations.
     """
-    trace = _Trace(profile.unrestricted)
+    recording = profile.unrestricted
+    if profile.has(RECORDED_STEPS.name):  # a slice, without what its figures take of the rest
+        recording = Profile(profile.origin, {name: profile.table(name) for name in profile.sources})
+    trace = _Trace(recording)
     writers = [partial(trace.write, rank) for rank in range(len(trace.ranks.devices))]
     return [*writers], tuple(trace.notes())
 
