@@ -11,7 +11,7 @@ import pyarrow as pa
 from gpuprof.analyses.breakdown import BREAKDOWN, LAYER_NAMES
 from gpuprof.base.statistics import step_interval
 from gpuprof.facts.phases import PHASE_READS, PhaseSteps, per_step, phases, steps_in_part
-from gpuprof.facts.step_times import CUT, SAMPLE, WARM_UP, parts_of_median
+from gpuprof.facts.step_times import STATUS, parts_of_median
 from gpuprof.facts.timeline import TIMELINE_READS, DeviceTimeline, timelines
 from gpuprof.model.analysis import by, per_file, reads
 from gpuprof.model.derived import if_known
@@ -26,7 +26,6 @@ _PARTS: Final = (
     "exposed_local_copy_ns",
 )
 _WITH_IDLE: Final = (*_PARTS, "idle_ns")
-_STATUS: Final = {SAMPLE: "sample", WARM_UP: "warm_up", CUT: "cut"}
 STEPS: Final = Schema(
     "steps",
     "one training step on one device",
@@ -121,7 +120,7 @@ def _rows(
         # Of a part of a recording, a phase may begin later than it does there.
         "phase_number": sum(start_ns <= phase.span[0] for start_ns in starts),
     }
-    status = [_STATUS.get(code, "other") for code in series.status.tolist()]
+    status = [STATUS[code] for code in series.status.tolist()]
     for place in series.outliers.tolist():
         status[place] = "outlier"
     rows = []

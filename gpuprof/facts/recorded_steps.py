@@ -8,14 +8,12 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gpuprof.facts.numbers import groups, read_columns
-from gpuprof.facts.step_times import CUT, SAMPLE, UNUSUAL, WARM_UP
-from gpuprof.model.data_model import RECORDED_STEPS
+from gpuprof.facts.step_times import SAMPLE, STATUS, UNUSUAL, WARM_UP
+from gpuprof.model.data_model import ELSEWHERE, RECORDED_STEPS
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile, once_per_recording
 from gpuprof.model.words import Words
 
-STATUS: Final = {SAMPLE: "sample", WARM_UP: "warm_up", CUT: "cut", UNUSUAL: "other"}
-_ELSEWHERE: Final = "elsewhere"
 _NUMBERS: Final = (
     "phase", "process_id", "device_id", "is_period", "step", "start_ns", "end_ns", "place",
 )  # fmt: skip
@@ -48,14 +46,14 @@ def recorded_steps(profile: Profile) -> tuple[RecordedSteps, ...] | None:
     words = {name: Words() for name in _TEXTS}
     columns = read_columns(profile, RECORDED_STEPS.name, *_NUMBERS, *_TEXTS, texts=words)
     of = dict(zip((*_NUMBERS, *_TEXTS), columns, strict=True))
-    codes = {word: code for code, word in STATUS.items()} | {_ELSEWHERE: -1}
+    codes = {word: code for code, word in STATUS.items()} | {ELSEWHERE: -1}
     code = np.array([codes.get(word or "", UNUSUAL) for word in words["status"].words], np.int64)
     status = code[of["status"].astype(np.int64)]
     if profile.skip_steps is not None:
         status[status == WARM_UP] = SAMPLE
-        is_whole = (status == SAMPLE) | (status == codes[_ELSEWHERE])
+        is_whole = (status == SAMPLE) | (status == codes[ELSEWHERE])
         status[is_whole & (of["place"] < profile.skip_steps)] = WARM_UP
-    of["status"] = np.where(status == codes[_ELSEWHERE], UNUSUAL, status)
+    of["status"] = np.where(status == codes[ELSEWHERE], UNUSUAL, status)
     # Of several files, phases of one number are those of each process.
     alike = groups(of["phase"], of["process_id"])
     return tuple(

@@ -10,8 +10,7 @@ import pyarrow as pa
 from gpuprof.facts.host_clock import host_clock
 from gpuprof.facts.launches import launches
 from gpuprof.facts.phases import steps_by_phase
-from gpuprof.facts.recorded_steps import STATUS
-from gpuprof.facts.step_times import SAMPLE, WARM_UP
+from gpuprof.facts.step_times import SAMPLE, STATUS, WARM_UP
 from gpuprof.model.data_model import HOST_CLOCKS, RECORDED_STEPS
 from gpuprof.model.derived import if_known
 from gpuprof.model.profile import Profile

@@ -28,8 +28,9 @@ _LEVEL: Final = 0.05
 SIMILAR: Final = 1.25
 # The mean of steps stands beside their median where they differ by more.
 _APART: Final = 0.05
-# Steps differ so much that the median tells nothing of their mean.
+# Steps differ so much that the median tells nothing of their mean; and how that is said of them.
 _UNEVEN: Final = 1.1
+IN_THE_MEAN: Final = "Single steps often take longer: in the mean without the longest twentieth,"
 _LEAST_TYPICAL: Final = 3
 
 
@@ -170,6 +171,7 @@ def _change(lengths: Int64s) -> int | None:
 # What a step is to its phase. `UNUSUAL` are those of another kind, too few for a phase of their
 # own, and those that end with the pause between two phases.
 SAMPLE, WARM_UP, CUT, UNUSUAL = range(4)
+STATUS: Final = {SAMPLE: "sample", WARM_UP: "warm_up", CUT: "cut", UNUSUAL: "other"}
 LEAST_STEPS: Final = 3
 
 # Of the kernels that either of two steps has, those that both have, in steps of one kind.

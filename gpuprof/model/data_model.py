@@ -410,6 +410,8 @@ FUNCTIONS: Final = Schema(
         "is_step": Flag("Whether it is the training step.", required=True),
     },
 )
+# Of a step that is none of those of a part, but would be a sample in the whole.
+ELSEWHERE: Final = "elsewhere"
 RECORDED_STEPS: Final = Schema(
     "recorded_steps",
     "one training step of the recording that this is a part of, on one device",

@@ -359,12 +359,12 @@ class Table:
                 part.checked.update(unchecked)
                 part.has_all_rows = has_all_rows
 
-    def _check(self, names: Iterable[str], columns: Mapping[str, Values]) -> None:
+    def _check(self, names: Collection[str], columns: Mapping[str, Values]) -> None:
         for name in names:
             check_values(self.schema.columns.get(name), columns[name])
-            if name == _END:
-                durations = columns[_END].numbers - columns[_START].numbers
-                check_bounds(durations, 0, LONGEST_NS)
+        if _END in names:
+            durations = columns[_END].numbers - columns[_START].numbers
+            check_bounds(durations, 0, LONGEST_NS)
 
     def _named(self, name: str, columns: Mapping[str, Values]) -> Values:
         """A column of these rows, or one that follows from their names or these' numbers."""

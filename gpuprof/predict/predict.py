@@ -14,7 +14,7 @@ from gpuprof.base.units import counted, format_signed, say_ns, say_share
 from gpuprof.facts.host_clock import host_clock
 from gpuprof.facts.launches import activities, launches
 from gpuprof.facts.phases import Phase, phases
-from gpuprof.facts.step_times import are_similar, uneven_ns, usual_of
+from gpuprof.facts.step_times import IN_THE_MEAN, are_similar, uneven_ns, usual_of
 from gpuprof.facts.timeline import timelines
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
@@ -358,8 +358,8 @@ def _means(measured_ns: Int64s, predicted_ns: Sequence[Int64s]) -> str:
     if abs(change - of_medians) <= _SAME_CHANGE:
         return ""
     return (
-        " Single steps often take longer: in the mean without the longest twentieth, a step would"
-        f" take {say_ns(after_ns)} instead of {say_ns(before_ns)} ({format_signed(100 * change)})."
+        f" {IN_THE_MEAN} a step would take {say_ns(after_ns)} instead of {say_ns(before_ns)}"
+        f" ({format_signed(100 * change)})."
     )
 
 

@@ -30,6 +30,7 @@ from gpuprof.comparisons.measure.differences import (
 from gpuprof.comparisons.outcomes import EPOCHS, LEAST_STEPS, UNKNOWN, WITHIN
 from gpuprof.comparisons.result_tables import Outcome
 from gpuprof.comparisons.variant_figures import Metrics
+from gpuprof.facts.step_times import IN_THE_MEAN
 from gpuprof.model.derived import PEER_DEVICE_COPY, PEER_STAGED
 
 _NAMED: Final = 3  # Candidates that a sentence names; the table has all.
@@ -153,9 +154,8 @@ def in_the_mean(case: Case) -> str:
     if abs(share - case.growth) <= SAME_WITHIN:
         return ""
     return (
-        "Single steps often take longer: in the mean without the longest twentieth,"
-        f" {case.label} takes {say_ns(abs(after_ns - before_ns))} ({say_growth(share)}) {more}"
-        f" {PER_STEP}."
+        f"{IN_THE_MEAN} {case.label} takes {say_ns(abs(after_ns - before_ns))}"
+        f" ({say_growth(share)}) {more} {PER_STEP}."
     )
 
 

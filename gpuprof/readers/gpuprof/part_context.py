@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from gpuprof.model.data_model import API_CALLS, BY_NAME, RECORDED_STEPS
+from gpuprof.model.data_model import API_CALLS, BY_NAME, ELSEWHERE, RECORDED_STEPS
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import NOTHING, Int64s, Intervals, together, union
 from gpuprof.model.pairs import NOT_FOUND, pair_places, sorted_pairs
@@ -38,7 +38,7 @@ def with_context(part: Profile) -> dict[str, Profile]:
     of_device = part.unrestricted.restricted(Selection(None, part.selection.device_id))
     needed = [in_part, _beside(of_device, min(start), max(end)), _launched_by(of_device, part)]
     if part.has(RECORDED_STEPS.name):
-        needed.append(_covered(*columns(part, RECORDED_STEPS.name, *_TIMES)))
+        needed.append(_covered(*_columns(part, RECORDED_STEPS.name, *_TIMES)))
     devices = _reached(of_device, together(needed))
     hosts = _reached(of_device, together([in_part, _launching(devices)]))
     tables = {
@@ -55,11 +55,11 @@ def _steps(recording: Profile, part: Profile) -> Profile:
     starts = np.array([row["start_ns"] for row in rows], np.int64)
     elsewhere = np.flatnonzero(~part.selection.holds(starts)).tolist()
     for row in (rows[place] for place in elsewhere):
-        row["status"] = "elsewhere" if row["status"] == "sample" else row["status"]
+        row["status"] = ELSEWHERE if row["status"] == "sample" else row["status"]
     return Profile(part.origin, {RECORDED_STEPS.name: RECORDED_STEPS.table(rows)})
 
 
-def columns(profile: Profile, table: str, *names: str) -> list[npt.NDArray[Any]]:
+def _columns(profile: Profile, table: str, *names: str) -> list[npt.NDArray[Any]]:
     """Columns of a table as arrays; nulls are `UNKNOWN`."""
     pieces = [*profile.columns(table, *names)]
     return [np.concatenate(column) for column in zip(*pieces, strict=True)] or [
@@ -120,7 +120,7 @@ def _work(profile: Profile) -> list[str]:
 def _pairs(profile: Profile, tables: Sequence[str]) -> Int64s:
     """The processes and correlation ids in some tables, in order."""
     none = np.empty((2, 0), np.int64)
-    pairs = np.concatenate([none, *(columns(profile, of, *_CALL) for of in tables)], axis=1)
+    pairs = np.concatenate([none, *(_columns(profile, of, *_CALL) for of in tables)], axis=1)
     return sorted_pairs(*pairs[:, pairs[1] != UNKNOWN])
 
 
